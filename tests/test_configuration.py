@@ -12,7 +12,7 @@ from tests.configurations import configurations, refusal
 
 import sparkwright as sw
 from sparkwright.configuration import nested_options, plain_options
-from sparkwright.data import Augmentation, MaskFile
+from sparkwright.data import MaskFile
 from sparkwright.python_code import to_code
 
 MASTERS = [sw.ParameterAveragingTrainingMaster, sw.SharedTrainingMaster]
@@ -20,7 +20,7 @@ CLASSES = [
     *MASTERS,
     *(sw.AdaptiveThreshold, sw.FixedThreshold, sw.TargetSparsity, sw.ResidualClipping),
     *(sw.DefaultRepartitioner, sw.NoRepartitioner, sw.MeshConfig, sw.Checkpointing),
-    *(sw.SystemClock, sw.NtpClock, sw.OuterOptimizer, sw.Histograms, Augmentation, MaskFile),
+    *(sw.SystemClock, sw.NtpClock, sw.OuterOptimizer, sw.Histograms, MaskFile),
 ]
 REQUIRED = {sw.Checkpointing: {"url": "/data/runs/7"}}
 # Options that are valid only beside others.

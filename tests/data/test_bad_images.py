@@ -30,7 +30,7 @@ from sparkwright.data.sources import DataSource
 from sparkwright.storage.listing import list_files
 
 OPTIONS = {
-    "size": (8, 8), "label": None, "classes": None, "one_hot": False, "augment": None, "threads": 2,
+    "size": (8, 8), "label": None, "classes": None, "one_hot": False, "threads": 2,
 }  # fmt: skip
 
 

@@ -68,7 +68,7 @@ def test_bad_row_raises_with_its_key(spark, features, labels, column, value, say
     "features, says",
     ({"x": "age"}, r"features\['x'\]` must be \(source name, columns\).*'age'"),
     ({"x": ("people",)}, r"\('people',\)"),
-    ({"x": ("persons", "age")}, r"one of the sources people, visits\. Received: \('persons'"),
+    ({"x": ("persons", "age")}, r"one of the sources 'people', 'visits'\. Received: \('persons'"),
     ({"x": ("people", "ages")}, r"'ages'"),
     ({"x": ("people", 7)}, r"7, of 6 columns"),
     ({"x": ("people", [])}, r"at least one column\. Received: \[\]"),
@@ -85,7 +85,7 @@ def test_missing_or_non_numeric_columns_raise(spark, features, says):
 
 @cases(
     "columns, options, says",
-    ("id, 2 id", {"key": "id"}, "unique names. Received: id several times in 'a'"),
+    ("id, 2 id", {"key": "id"}, "unique names. Received: 'id' several times in 'a'"),
     ("id, day", {"key": []}, r"sources\['a'\]\.key` must have at least one column"),
     ("id, day", {"key": "id", "order": ()}, r"\.order` must have at least one column"),
 )
@@ -100,7 +100,7 @@ def test_ambiguous_and_empty_columns_raise(spark, columns, options, says):
     "make, says",
     (lambda: records([1], key="id"), "a list"),
     (lambda: OneHot("a", 1), "classes=1"),
-    (lambda: OneHot("a", []), r"classes=\[\]"),
+    (lambda: OneHot("a", []), r"classes=\(\)"),
     (lambda: ClassIndex("a", ["x", "x"]), "classes="),
 )
 def test_invalid_source_or_classes_raise(make, says):
@@ -113,7 +113,7 @@ def test_invalid_source_or_classes_raise(make, says):
     ({"missing": "fill"}, "missing='fill'"),
     ({"features": {}}, "at least one input"),
     ({"sources": {}}, r"Received: none"),
-    ({"sources": {"a": "a.csv"}}, r"Received: a\."),
+    ({"sources": {"a": "a.csv"}}, r"Received: 'a'\."),
     ({"align": "left"}, "align='left'"),
     ({"length": -1}, "length=-1"),
     ({"partitions": 2.5}, r"partitions=2\.5"),

@@ -205,7 +205,6 @@ def test_invalid_reading_options_raise(option, tmp_path):
     (GOOD, {"batch_size": 0}, sw.ConfigurationError, "batch_size=0"),
     (GOOD, {"batch_size": 2.5}, sw.ConfigurationError, r"batch_size=2\.5"),
     (GOOD, {"batch_size": True}, sw.ConfigurationError, "batch_size=True"),
-    (GOOD, {"files_per_folder": "32"}, sw.ConfigurationError, "files_per_folder='32'"),
     (GOOD, {"url": "file/export"}, OSError, "file"),
 )
 def test_incompatible_batches_leave_no_export(data, options, error, why, tmp_path):

@@ -201,11 +201,11 @@ ROOTS = "['features', 'labels', 'features_masks', 'labels_masks']"
     (lambda: DataSet.merge([]), "Received: parts=[]"),
     (
         lambda: DataSet.merge([zeros(1, 2), DataSet({"x": np.zeros((1, 2))})]),
-        "part 0 has ['features'], part 1 has ['x']",
+        "part 0 has {'features/features': ",
     ),
     (
         lambda: DataSet.merge([zeros(1, 2), zeros(1, 2, dtype=np.int32)]),
-        "features/features has the same dtype. Received: ['float32', 'int32']",
+        "part 1 has {'features/features': (dtype('int32'), (2,))}",
     ),
     (lambda: DataSet.merge([ONE, WIDER]), "features/features with shapes [(2,), (3,)]"),
     (lambda: DataSet.merge([zeros(1, 2, 3), zeros(1, 2)]), "shapes [(2,), (2, 3)]"),
@@ -215,7 +215,7 @@ ROOTS = "['features', 'labels', 'features_masks', 'labels_masks']"
     ),
     (
         lambda: DataSet.merge([zeros(1, 2, 1), OTHERS_MASK]),
-        "features_masks ['x'] with features ['features']",
+        "part 1 has {'features/features': (dtype('float32'), (3, 1)), 'features_masks/x'",
     ),
     (lambda: DataSet.from_arrow({"features/x": [1.0]}), "Received: dict"),
     (lambda: from_table(features_x=[b"a"]), "column 'features/x' of type binary"),

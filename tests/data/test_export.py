@@ -51,7 +51,7 @@ def test_uneven_partitions_give_100_files_of_5(spark, tmp_path, partitions):
 def test_only_one_file_is_smaller_and_order_is_preserved(spark, tmp_path):
     names = {"labels": ("a", "b")}
     data = partitioned(spark, [[3, 4], [], [9], [1, 1], [0, 5]], fingerprint="f", class_names=names)
-    export = data.export(str(tmp_path / "e"), batch_size=4, files_per_folder=2)
+    export = data.export(str(tmp_path / "e"), batch_size=4)
     assert contents(export) == [
         [0, 1, 2, 3],
         [7, 8, 9, 10],
@@ -110,7 +110,6 @@ def test_task_attempts_do_not_overwrite_each_other(tmp_path):
     options = {
         "folder": str(tmp_path),
         "batch_size": 4,
-        "files_per_folder": 9,
         "leftovers_apart": True,
     }
     (one,) = write_part(2, chunks, attempt=17, **options)
@@ -119,7 +118,7 @@ def test_task_attempts_do_not_overwrite_each_other(tmp_path):
     assert [file.labels["labels"].tolist() for file in files] == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert one.left_over == 1
     left = [FileToRead(f"{tmp_path}/leftovers/{one.name}.arrow", examples=1)]
-    joined = write_joined((0, left), folder=str(tmp_path), files_per_folder=9)
+    joined = write_joined((0, left), folder=str(tmp_path))
     rest = from_bytes((tmp_path / joined.path).read_bytes())
     assert rest.labels["labels"].tolist() == [8]
 
@@ -130,7 +129,7 @@ def test_changed_leftover_raises(rows, tmp_path):
     (tmp_path / "leftovers" / "part-00000-5.arrow").write_bytes(to_bytes(numbered(rows)))
     left = [FileToRead(f"{tmp_path}/leftovers/part-00000-5.arrow", examples=2)]
     with pytest.raises(sw.DataError, match=f"part-00000-5.arrow with {rows} examples instead of 2"):
-        write_joined((0, left), folder=str(tmp_path), files_per_folder=9)
+        write_joined((0, left), folder=str(tmp_path))
 
 
 @pytest.mark.thorough

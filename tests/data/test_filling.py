@@ -60,6 +60,12 @@ def test_medians_match_numpy(values):
     assert not np.isnan(numbers(filled)).any()
 
 
+def test_median_of_many_rows_is_that_of_a_sample():
+    ages = np.random.default_rng(1).permutation(30_000).astype(np.float32)
+    read = sw.data.read_pandas(pd.DataFrame({"age": ages}), missing="median")
+    assert 0.48 * 30_000 < read.schema.fills["age"] < 0.52 * 30_000
+
+
 def test_arrays_are_filled_per_element():
     frame = pd.DataFrame({"image": [[[1.0, 2.0]], [[None, 6.0]], [[3.0, 1.0]]]})
     read = sw.data.read_pandas(frame, missing="mean")

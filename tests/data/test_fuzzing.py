@@ -118,7 +118,7 @@ def write_images(folder):
 def read_images(folder):
     reader = ImageReader.of(
         size=(9, 9), channels=3, label="parent", classes=["cat", "dog"], one_hot=False, scale=False,
-        resize="bilinear", upright=False, draft=False, augment=None, threads=1,
+        resize="bilinear", upright=False, draft=False, threads=1,
     )  # fmt: skip
     files = [file.url for file in list_files(str(folder))]
     return columns(reader.read_files(files, SkipLog("raise")))

@@ -7,7 +7,7 @@ from tests.cases import cases
 from tests.data.pictures import by_pillow, encoded, folder_of_classes, pixels, write
 
 import sparkwright as sw
-from sparkwright.data import Augmentation, DataSet, MaskFile, PatternLabel
+from sparkwright.data import DataSet, MaskFile, PatternLabel
 from sparkwright.data._image_decoding import ImageOptions, decode, decode_mask
 from sparkwright.data._image_reader import ImageReader
 from sparkwright.data._images import fingerprint_of
@@ -16,7 +16,7 @@ from sparkwright.storage.listing import list_files
 
 FILTERS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
 OPTIONS = {
-    "label": "parent", "classes": None, "one_hot": False, "augment": None, "threads": 2,
+    "label": "parent", "classes": None, "one_hot": False, "threads": 2,
 }  # fmt: skip
 
 
@@ -180,19 +180,6 @@ def test_masks_are_resized_by_nearest_neighbor_and_keep_their_values(tmp_path):
         np.testing.assert_array_equal(binary[..., 0], np.asarray(resized) > 0)
 
 
-def test_variants_match_the_augmentation(tmp_path):
-    files = sorted(folder_of_classes(tmp_path).rglob("*.*"))
-    augment = Augmentation(variants=2, crop=(6, 6), flip_left_right=True, keep_original=True)
-    found = read(
-        files, size=(8, 8), augment=augment, scale=False, classes=["cat", "dog"], threads=3
-    )
-    expected = [
-        image for f in files for image, _ in augment.apply(by_pillow(f, (8, 8)), None, key=str(f))
-    ]
-    np.testing.assert_array_equal(found.features["features"], np.stack(expected))
-    assert found.labels["labels"].tolist() == [0] * 9 + [1] * 9
-
-
 def test_fingerprint_depends_on_files_and_options(tmp_path):
     folder_of_classes(tmp_path)
 
@@ -207,7 +194,6 @@ def test_fingerprint_depends_on_files_and_options(tmp_path):
     for options in (
         {"seed": 1}, {"size": (8, 9)}, {"scale": False}, {"resize": "box"},
         {"classes": ["cat", "dog"]}, {"label": PatternLabel(pattern="_")},
-        {"augment": Augmentation(seed=1)},
     ):  # fmt: skip
         assert fingerprint(**options) != same
     assert fingerprint(label=len) is None
@@ -233,7 +219,6 @@ def test_fingerprint_includes_listed_masks(tmp_path):
     {"size": (8, 8), "channels": 4},
     {"size": (8, 8), "resize": "cubic"},
     {"size": (8, 8), "threads": 0},
-    {"size": (8, 8), "augment": "flip"},
 )
 def test_invalid_options_raise_immediately(options):
     name = list(options)[-1]

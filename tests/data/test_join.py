@@ -172,7 +172,7 @@ def test_invalid_sources_raise_with_their_names(spark, tmp_path):
         joined("text")
     with pytest.raises(sw.DataError, match=r"key 2: source 'other': column 'a' must hold a value"):
         joined("short").collect()
-    with pytest.raises(sw.DataError, match=r"`order` of CSV files .*text in t of 'other'"):
+    with pytest.raises(sw.DataError, match=r"`order` of CSV files .*text in 't' of 'other'"):
         joined("steps", sequences, order="t")
     with pytest.raises(
         sw.ConfigurationError,

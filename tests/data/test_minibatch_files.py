@@ -48,9 +48,10 @@ def place(request, tmp_path):
     fsspec.filesystem("memory").store.clear()
 
 
-def test_files_hold_exactly_a_minibatch_in_order(place):
+def test_files_hold_exactly_a_minibatch_in_order(place, monkeypatch):
+    monkeypatch.setattr("sparkwright.data.export._FILES_PER_FOLDER", 2)
     parts = numbered(23).batches(4)
-    export = sw.data.to_minibatch_files(parts, place, batch_size=5, files_per_folder=2)
+    export = sw.data.to_minibatch_files(parts, place, batch_size=5)
     assert [file.examples for file in export.manifest.files] == [5, 5, 5, 5, 3]
     assert export.paths[4].endswith("part-00000/0002/minibatch-000004.arrow")
     assert sw.data.list_paths(place) == export.paths

@@ -42,20 +42,6 @@ def test_statistics_match_pandas(data, table):
         assert histogram.edges == tuple(edges.tolist())
 
 
-def test_each_partition_has_statistics(data, table):
-    statistics = data.statistics(bins=5, per_partition=True)
-    part = table.features["features"][: data.partition_counts()[0]]
-    assert len(statistics.partitions) == 3
-    column = statistics.partitions[0]["features/features", 1]
-    assert column.missing == np.isnan(part[:, 1]).sum()
-    np.testing.assert_allclose(column.mean, np.nanmean(part[:, 1]), rtol=1e-12)
-    counts = [p["features/features", 1].histogram.counts for p in statistics.partitions]
-    whole = statistics["features/features", 1].histogram
-    np.testing.assert_array_equal(np.sum(counts, axis=0), whole.counts)
-    assert column.histogram.edges == whole.edges
-    assert len(statistics.to_frame()) == 3 * len(statistics)
-
-
 @pytest.mark.thorough
 def test_statistics_do_not_depend_on_partitions(spark, table, data, monkeypatch):
     # 7 partitions, merged on the executors in pairs, three times, before the driver sees them.
@@ -87,8 +73,6 @@ def test_statistics_have_repr_html_and_json(data):
 def test_labels_are_counted_by_class(spark, data, table):
     classes, counts = np.unique(table.labels["labels"], return_counts=True)
     assert data.label_balance() == dict(zip(classes.tolist(), counts.tolist(), strict=True))
-    parts = data.label_balance(per_partition=True)
-    assert [sum(part.values()) for part in parts] == list(data.partition_counts())
     one_hot = DataSet(table.features, np.eye(5, dtype=np.float32)[table.labels["labels"]])
     named = sw.data.from_arrays(spark, one_hot.features, one_hot.labels)
     named.class_names = {"labels": tuple("abcde")}
@@ -102,11 +86,10 @@ def test_step_numbers_are_one_column_for_any_sequence_length(spark):
     ]
     data = sw.data.from_rdd(spark, spark.sparkContext.parallelize(parts, 2))
     numbers = np.concatenate([part.labels["labels"].ravel() for part in parts])
-    statistics = data.statistics(bins=4, per_partition=True)
+    statistics = data.statistics(bins=4)
     column = statistics["labels/labels"]
     assert (column.count, column.mean) == (16, numbers.mean())
     assert column.histogram.counts == tuple(np.histogram(numbers, 4)[0].tolist())
-    assert [p["labels/labels"].count for p in statistics.partitions] == [6, 10]
     assert sw.data.Standardize.fit(data, labels=True).labels["labels"].mean == [numbers.mean()]
 
 

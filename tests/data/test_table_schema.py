@@ -9,7 +9,7 @@ from tests.cases import cases
 
 from sparkwright.data import TableSchema
 from sparkwright.data._column_choice import schema_of, select_columns, sort_values
-from sparkwright.data._table_schema import listed
+from sparkwright.data.wording import listed
 from sparkwright.errors import ConfigurationError
 
 COLUMNS = ("a", "b", "c", "d", "e")
@@ -150,7 +150,7 @@ def test_invalid_schemas_raise(content):
     ({"labels": "e", "classes": True}, "a number of at least 1, or unique names"),
     ({"labels": "e", "classes": ["x", "x"]}, "a number of at least 1, or unique names"),
     ({"labels": "e", "classes": "guess"}, "classes='guess'"),
-    ({"labels": "e", "classes": []}, "`classes` must not be empty"),
+    ({"labels": "e", "classes": []}, "`classes` must have at least 1"),
     ({"labels": "e", "classes": {"other": 2}}, "must name outputs of `labels`"),
     ({"labels": "e", "one_hot": True}, "`one_hot` needs one label column with `classes`"),
     ({"labels": ["d", "e"], "classes": 2, "one_hot": True}, "`one_hot` needs one label"),
@@ -158,7 +158,7 @@ def test_invalid_schemas_raise(content):
     ({"categories": ["a"]}, "`categories` must be a dict"),
     ({"categories": {"z": ["x"]}}, "`categories` must select existing columns"),
     ({"categories": {"e": ["x"]}, "labels": "e"}, "must name feature columns. Received: 'e'"),
-    ({"categories": {"a": []}}, "`categories` must not be empty"),
+    ({"categories": {"a": []}}, "`categories` must have at least 1"),
     ({"categories": {"a": 3}}, "`categories` must be unique values"),
     ({"weights": "z"}, "`weights` must select existing columns"),
     ({"missing": "drop"}, "`missing` must be"),

@@ -48,7 +48,7 @@ def test_every_reason_is_counted_and_reported(tmp_path):
     found = sw.data.validate(paths, **SHAPES)
     assert (found.total, found.valid, found.invalid) == (8, 2, 6)
     assert [getattr(found, reason) for reason in REASONS] == [1] * 6
-    assert (found.deleted, found.moved) == (0, 0)
+    assert found.deleted == 0
     assert len(found.first) == 6
     for path in [p for p in paths if "good" not in p]:
         assert any(path in message for message in found.first), path
@@ -98,26 +98,14 @@ def test_delete_removes_and_counts_invalid_files(tmp_path):
     other = tmp_path / "in" / "manifest.json"
     other.write_text('{"name": "my-app"}')
     found = sw.data.validate([*paths, str(other.with_name("gone"))], **SHAPES, on_invalid="delete")
-    assert (found.invalid, found.missing_file, found.deleted, found.moved) == (6, 1, 5, 0)
+    assert (found.invalid, found.missing_file, found.deleted) == (6, 1, 5)
     mixed(tmp_path / "in")
     found = sw.data.validate(tmp_path / "in", **SHAPES, on_invalid="delete")
-    assert (found.invalid, found.deleted, found.moved) == (5, 5, 0)
+    assert (found.invalid, found.deleted) == (5, 5)
     left = [*(p for p in paths if "good" in p), str(other)]
     assert sorted(map(str, other.parent.iterdir())) == left
     again = sw.data.validate(tmp_path / "in", **SHAPES, on_invalid="delete")
     assert again == ValidationResult(total=2, valid=2)
-
-
-def test_moving_preserves_files_and_relative_paths(tmp_path):
-    mixed(tmp_path / "in" / "one")
-    mixed(tmp_path / "in" / "two")
-    bad = (tmp_path / "in" / "one" / "b-unreadable.arrow").read_bytes()
-    aside = tmp_path / "aside"
-    found = sw.data.validate(str(tmp_path / "in"), **SHAPES, on_invalid="move", move_to=str(aside))
-    assert (found.total, found.moved, found.deleted) == (14, 10, 0)
-    assert len(list(aside.rglob("*.arrow"))) == 10
-    assert (aside / "one" / "b-unreadable.arrow").read_bytes() == bad
-    assert len(list((tmp_path / "in").rglob("*.arrow"))) == 4
 
 
 def store_fails(source):
@@ -145,12 +133,10 @@ FOREIGN = [
 
 
 @cases("loader, kind, why", *FOREIGN)
-@cases("on_invalid", "delete", "move")
-def test_files_are_kept_on_unrelated_errors(loader, kind, why, on_invalid, tmp_path):
+def test_files_are_kept_on_unrelated_errors(loader, kind, why, tmp_path):
     paths = mixed(tmp_path / "in")
-    aside = tmp_path / "aside" if on_invalid == "move" else None
     with pytest.raises(kind, match=why) as caught:
-        sw.data.validate(paths, loader=loader, on_invalid=on_invalid, move_to=aside)
+        sw.data.validate(paths, loader=loader, on_invalid="delete")
     assert paths[0] in str(caught.value)
     assert "No file was touched" in str(caught.value)
     assert all(Path(path).exists() for path in paths)
@@ -173,50 +159,19 @@ def test_failing_store_deletes_no_files_of_an_export(tmp_path, monkeypatch):
     assert sw.data.validate(export).valid == 2
 
 
-@cases("on_invalid", "delete", "move")
-def test_validating_a_folder_with_a_loader_requires_a_pattern(on_invalid, tmp_path):
+def test_validating_a_folder_with_a_loader_requires_a_pattern(tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
     np.savez(folder / "a.npz", features=np.zeros((2, 3)), labels=np.zeros(2))
     (folder / "b.npz").write_bytes(b"damaged")
     (folder / "README.md").write_text("about")
-    options = {"loader": sw.data.numpy_loader, "on_invalid": on_invalid}
-    if on_invalid == "move":
-        options["move_to"] = tmp_path / "aside"
+    options = {"loader": sw.data.numpy_loader, "on_invalid": "delete"}
     for where in (folder, str(folder)):
         with pytest.raises(sw.ConfigurationError, match=r"Give a pattern, such as `folder/\*.npz`"):
             sw.data.validate(where, **options)
     found = sw.data.validate(f"{folder}/*.npz", **options)
-    assert (found.total, found.valid, found.deleted + found.moved) == (2, 1, 1)
+    assert (found.total, found.valid, found.deleted) == (2, 1, 1)
     assert sorted(path.name for path in folder.iterdir()) == ["README.md", "a.npz"]
-
-
-@cases("inside", "", "aside", "one/two", "../in/aside")
-def test_files_are_not_moved_into_the_validated_folder(inside, tmp_path):
-    folder = tmp_path / "in"
-    mixed(folder)
-    export = sw.data.to_minibatch_files(GOOD, tmp_path / "in" / "e", batch_size=2)
-    for where in (folder, f"file://{folder}", f"{folder}/"):
-        with pytest.raises(sw.ConfigurationError, match="outside the folder"):
-            sw.data.validate(where, on_invalid="move", move_to=str(folder / inside))
-    with pytest.raises(sw.ConfigurationError, match="outside the folder"):
-        sw.data.validate(export, on_invalid="move", move_to=f"{export.url}/aside")
-    assert len(list(folder.glob("*.arrow"))) == 7
-
-
-def test_files_are_not_moved_over_other_listed_files(tmp_path):
-    good = tmp_path / "sub" / "bad.arrow"
-    good.parent.mkdir()
-    good.write_bytes(to_bytes(GOOD))
-    bad = tmp_path / "bad.arrow"
-    bad.write_bytes(b"")
-    for target in (tmp_path, tmp_path / "sub"):
-        with pytest.raises(sw.ConfigurationError, match=r"bad\.arrow, which exists"):
-            sw.data.validate([bad, good], on_invalid="move", move_to=target)
-    found = sw.data.validate([bad, bad, good], on_invalid="move", move_to=tmp_path / "new")
-    assert (found.unreadable, found.moved) == (2, 1)
-    assert (tmp_path / "new" / "bad.arrow").exists()
-    assert good.read_bytes() == to_bytes(GOOD)
 
 
 def test_export_with_lost_files_is_incomplete(tmp_path):
@@ -245,8 +200,6 @@ def test_export_remains_usable_without_deleted_files(tmp_path):
 @cases(
     "options, why",
     pytest.param({"on_invalid": "burn"}, "on_invalid", id="another-word"),
-    pytest.param({"on_invalid": "move"}, "move_to", id="move-without-place"),
-    pytest.param({"move_to": "x"}, "move_to", id="place-without-move"),
     pytest.param({"on_invalid": "delete"}, "only files", id="delete-from-memory"),
     pytest.param({"features_shape": (0,)}, "features_shape", id="zero"),
     pytest.param({"features_shape": 3}, "features_shape", id="a-number"),
@@ -258,7 +211,7 @@ def test_invalid_options_raise(options, why):
 
 results = st.builds(
     ValidationResult,
-    **{name: st.integers(0, 99) for name in ("total", "valid", *REASONS, "deleted", "moved")},
+    **{name: st.integers(0, 99) for name in ("total", "valid", *REASONS, "deleted")},
     first=st.lists(st.text(max_size=3), max_size=25).map(lambda m: tuple(m[:20])),
 )
 
@@ -286,12 +239,9 @@ def test_executors_find_the_same_problems_as_one_machine(spark, tmp_path):
     )
     found = sw.data.validate(data, **SHAPES)
     assert (found.total, found.valid, found.missing_labels) == (6, 4, 2)
-    cleared = sw.data.validate(
-        rdd, spark=spark, **SHAPES, on_invalid="move", move_to=tmp_path / "a"
-    )
-    assert (cleared.invalid, cleared.moved, cleared.first) == (6, 5, alone.first)
-    assert [path.name for path in sorted((tmp_path / "a").iterdir())] == [
-        Path(path).name for path in paths[1:6]
-    ]
+    cleared = sw.data.validate(rdd, spark=spark, **SHAPES, on_invalid="delete")
+    assert (cleared.invalid, cleared.deleted, cleared.first) == (6, 5, alone.first)
+    left = [path.name for path in sorted(tmp_path.glob("*.arrow"))]
+    assert left == ["a-good.arrow", "g-good.arrow"]
     with pytest.raises(sw.ConfigurationError, match="spark"):
         sw.data.validate(rdd)

@@ -13,7 +13,6 @@ from tests.cases import cases
 import sparkwright as sw
 from sparkwright.storage.files import (
     join,
-    move,
     open_to_read,
     read_bytes,
     remove,
@@ -43,13 +42,12 @@ def test_errors_of_the_store_name_the_url(monkeypatch, method, call):
         call(url)
 
 
-def test_failed_move_names_the_faulty_file(tmp_path):
-    url = put(str(tmp_path / "a"))
+def test_failed_write_or_read_names_the_file(tmp_path):
     put(str(tmp_path / "file"))
     with pytest.raises(OSError, match=r"file/b could not be written"):
-        move(url, str(tmp_path / "file" / "b"))
+        put(str(tmp_path / "file" / "b"))
     with pytest.raises(FileNotFoundError, match=r"missing does not exist"):
-        move(str(tmp_path / "missing"), str(tmp_path / "c"))
+        read_bytes(str(tmp_path / "missing"))
 
 
 def test_store_without_atomic_rename_keeps_the_old_file_until_the_new_one_exists(monkeypatch):
@@ -86,11 +84,7 @@ def test_durable_write_syncs_content_before_rename_and_folder_after(monkeypatch,
     url = str(tmp_path / "models" / "file")
     with write_atomically(url, durable=True) as file:
         file.write(b"new")
-    expected = [("sync", "new"), ("rename to", "file"), ("sync", "models")]
-    assert done == expected
-    done.clear()
-    move(url, str(tmp_path / "models" / "other"))
-    assert done == [expected[0], ("rename to", "other"), expected[2]]
+    assert done == [("sync", "new"), ("rename to", "file"), ("sync", "models")]
 
 
 def test_failed_sync_keeps_the_old_file(monkeypatch, tmp_path):

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from sparkwright.storage.listing import Entry as Entry
     from sparkwright.storage.model_reading import load_normalizer as load_normalizer
 
-    from ._augmentation import Augmentation as Augmentation
     from ._browsing import Folder as Folder, browse as browse
     from ._data_preview import (
         ColumnPreview as ColumnPreview,

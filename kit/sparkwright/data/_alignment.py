@@ -26,19 +26,9 @@ def check_alignment(align: Any, length: Any = None) -> None:
 def pad(
     steps: Array, lengths: Array, length: int, *, align: Alignment = "start"
 ) -> tuple[Array, Mask]:
-    """Pad sequences with zeros, or truncate them, to one length.
+    """Pad or truncate (total, ...) steps of sequences: (n, length, ...) and an (n, length) mask.
 
-    `align="end"` pads at the start and keeps the last steps of a longer sequence. Otherwise the
-    padding is at the end, and the first steps of a longer sequence are kept.
-
-    Args:
-        steps: (total, ...) concatenated steps of all sequences.
-        lengths: (n,) number of steps of each sequence.
-        length: length of the padded sequences.
-        align: default "start"; "equal_length" has the same effect.
-
-    Returns:
-        (n, length, ...) padded array of the same dtype; (n, length) mask, True at real steps.
+    `align="end"` pads at the start and keeps the last steps of a longer sequence.
 
     Example:
         >>> values, mask = pad(np.array([7, 8, 9]), np.array([1, 2]), 3, align="end")
@@ -115,12 +105,12 @@ def pad_columns(
 
 def align_columns(parts: list[dict[str, Array]]) -> None:
     """Pad the columns of each part to a common shape, in place; see `DataSet.merge`."""
-    for group in ("features", "labels"):
-        for name in _common_names(group, parts):
-            _merge_lengths(f"{group}/{name}", parts)
+    # `concatenate` refuses other columns, and different dtypes.
+    for flat in sorted(set.intersection(*(set(part) for part in parts))):
+        if flat.startswith(("features/", "labels/")):
+            _merge_lengths(flat, parts)
     weights = [part["weights"] for part in parts if "weights" in part]
     if weights:
-        _check_dtypes("`weights`", weights)
         for part in parts:
             part.setdefault("weights", np.ones(len(next(iter(part.values()))), weights[0].dtype))
 
@@ -130,8 +120,6 @@ def _merge_lengths(flat: str, parts: list[dict[str, Array]]) -> None:
     arrays = [part[flat] for part in parts]
     masks = [part.get(mask_name(flat)) for part in parts]
     given = [mask for mask in masks if mask is not None]
-    _check_dtypes(flat, arrays)
-    _check_dtypes(f"the mask of {flat}", given)
     one_shape = len({array.shape[1:] for array in arrays}) == 1
     if not one_shape:
         _check_sequences(flat, arrays, given)
@@ -167,36 +155,6 @@ def _pad_steps(array: Array, length: int, align: Alignment) -> Array:
         return array
     ends = (missing, 0) if align == "end" else (0, missing)
     return np.pad(array, [(0, 0), ends, *[(0, 0)] * (array.ndim - 2)])
-
-
-def _common_names(group: str, parts: Sequence[Mapping[str, Array]]) -> list[str]:
-    def names_in(group: str, part: Mapping[str, Array]) -> list[str]:
-        return sorted(name.partition("/")[2] for name in part if name.startswith(f"{group}/"))
-
-    names = [names_in(group, part) for part in parts]
-    for number, found in enumerate(names):
-        if found != names[0]:
-            raise DataError(
-                f"DataSets can be merged only when their {group} have the same names. Received: "
-                f"part 0 has {names[0]}, part {number} has {found}."
-            )
-    masks = {name for part in parts for name in names_in(f"{group}_masks", part)}
-    stray = sorted(masks - set(names[0]))
-    if stray:
-        raise DataError(
-            f"every mask must have the name of the array that it masks. Received: {group}_masks "
-            f"{stray} with {group} {names[0]}."
-        )
-    return names[0]
-
-
-def _check_dtypes(name: str, arrays: Sequence[Array]) -> None:
-    dtypes = sorted({str(array.dtype) for array in arrays})
-    if len(dtypes) > 1:
-        raise DataError(
-            f"DataSets can be merged only when {name} has the same dtype. Received: {dtypes}. "
-            "Convert with `astype`."
-        )
 
 
 def _check_sequences(flat: str, arrays: Sequence[Array], masks: Sequence[Array]) -> None:

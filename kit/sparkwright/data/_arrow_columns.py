@@ -89,9 +89,7 @@ def texts(column: Any, name: str) -> Any:
 def arrays(column: Any, shape: tuple[int, ...], name: str) -> tuple[Array, Mask, Mask, Mask]:
     """Convert a column of lists or tensors.
 
-    Returns:
-        (n, …) numbers; (n,) rows of another shape; (n,) rows with missing values; (n, …) missing
-        values of the rows of the right shape.
+    (n, …) numbers, (n,) rows of another shape, (n,) rows with gaps, (n, …) gaps.
     """
     import pyarrow as pa
 

@@ -10,7 +10,8 @@ from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
-from sparkwright.data._table_schema import Missing, Statistic, TableSchema, check_missing, listed
+from sparkwright.data._table_schema import Missing, Statistic, TableSchema, check_missing
+from sparkwright.data.wording import listed
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_flag
 
@@ -23,15 +24,6 @@ UNNAMED = re.compile(r"|__index_level_\d+__|Unnamed: \d+")
 
 def select_columns(columns: Sequence[str], choice: Any, *, option: str) -> tuple[str, ...]:
     """Return the names of the selected columns, in the order of `choice`.
-
-    Args:
-        columns: names of all columns.
-        choice: a name; a position, from the end if negative; a range such as `range(2, 5)`,
-            `slice(2, 5)` (without 5) or `slice("a", "c")` (with "c"); or a sequence of these.
-        option: name of the option in messages.
-
-    Raises:
-        ConfigurationError: if a column does not exist, or is selected twice.
 
     Example:
         >>> select_columns(["a", "b", "c", "d"], [slice("b", "c"), 0], option="features")
@@ -121,8 +113,7 @@ def schema_of(
 ) -> TableSchema:
     """Return the schema of a table, given the column options of `from_csv`.
 
-    `shapes` takes the used columns and returns the shapes of those with arrays; it may raise for
-    unsuitable ones. Then `values` takes the columns with "infer" and returns their values.
+    `shapes` takes the used columns, `values` those with "infer"; `shapes` may raise and runs first.
     """
     check_flag("one_hot", one_hot)
     check_missing(missing)

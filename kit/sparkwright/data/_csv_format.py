@@ -168,10 +168,7 @@ class CsvFormat(Configuration):
         return sum(map(len, lines[: next(opened, len(lines))]))
 
     def well_formed_quotes(self, text: bytes) -> NDArray[np.int64] | None:
-        """Return the positions of quotes that open at starts and close at ends of fields, or None.
-
-        An even number of such quotes before a line end means that it is outside of quotes.
-        """
+        """Positions of quotes that open at starts and close at ends of fields, or None."""
         data = np.frombuffer(text, np.uint8)
         quotes = np.flatnonzero(data == ord(self.quote or ""))
         before, after = quotes[0::2] - 1, quotes[1::2] + 1

@@ -24,9 +24,9 @@ from sparkwright.data._csv_blocks import (
 )
 from sparkwright.data._csv_format import CsvFormat, beginning, line_count, number_of, readable
 from sparkwright.data._skipped import Fault, SkipLog, UnusableItem, report, taken
-from sparkwright.data._table_schema import TableSchema, check_columns, listed
+from sparkwright.data._table_schema import TableSchema, check_columns
 from sparkwright.data.tables import Convert, Piece, unreadable
-from sparkwright.data.wording import text_remedy
+from sparkwright.data.wording import listed, text_remedy
 from sparkwright.errors import DataError
 from sparkwright.storage.listing import StoredFile
 

@@ -255,5 +255,4 @@ def rounded(count: int) -> int:
         >>> rounded(120_400), rounded(87)
         (120000, 87)
     """
-    digits = max(0, len(str(count)) - 2)
-    return round(count / 10**digits) * 10**digits
+    return int(float(f"{count:.2g}"))

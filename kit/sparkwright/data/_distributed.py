@@ -155,7 +155,6 @@ class DistributedDataSet:
         batch_size: int,
         overwrite: bool = False,
         reuse: bool = True,
-        files_per_folder: int = 1000,
     ) -> ExportedDataSet:
         """Write the examples as files of exactly `batch_size` examples, published atomically.
 
@@ -168,25 +167,13 @@ class DistributedDataSet:
             overwrite: replace an existing export; default False.
             reuse: keep an existing export of the same data (same fingerprint) and batch size, and
                 write nothing; default True. The result then has `reused=True`.
-            files_per_folder: largest number of files in a subfolder; default 1000.
 
         Raises:
             ConfigurationError: if `url` holds anything else, or executors cannot reach it.
             DataError: if there are no examples, or they differ in shape.
             OSError: if the store fails, naming the URL.
         """
-        return export(
-            self.spark,
-            self.rdd,
-            url,
-            batch_size=batch_size,
-            overwrite=overwrite,
-            reuse=reuse,
-            files_per_folder=files_per_folder,
-            class_names=self.class_names,
-            fingerprint=self.fingerprint,
-            skipped=self.skipped,
-        )
+        return export(self, url, batch_size=batch_size, overwrite=overwrite, reuse=reuse)
 
     def skipped(self) -> Skipped:
         """Return what the source skipped with `on_error="skip"`.
@@ -214,9 +201,7 @@ class DistributedDataSet:
         """Return the total number of examples."""
         return sum(self.partition_counts())
 
-    def statistics(
-        self, *, bins: int = 30, per_partition: bool = False, seed: int = 0
-    ) -> DataStatistics:
+    def statistics(self, *, bins: int = 30, seed: int = 0) -> DataStatistics:
         """Compute count, missing values, range, mean, std, quantiles and histogram of each column.
 
         A column is a position on the last axis of a feature or label array: a column of a table, a
@@ -225,25 +210,19 @@ class DistributedDataSet:
 
         Args:
             bins: number of histogram bins between minimum and maximum; default 30; 0: no histogram.
-            per_partition: also compute statistics of each partition. Default False.
             seed: seed of the sample used for quantiles of more than 10,000 numbers; default 0.
 
         Raises:
             ConfigurationError: if `bins` is negative.
             DataError: if there are no examples.
         """
-        return statistics_of(
-            self.spark, self.rdd, self.schema, bins=bins, per_partition=per_partition, seed=seed
-        )
+        return statistics_of(self, bins=bins, seed=seed)
 
-    def label_balance(
-        self, label: str | None = None, *, per_partition: bool = False
-    ) -> dict[Any, int] | list[dict[Any, int]]:
+    def label_balance(self, label: str | None = None) -> dict[Any, int]:
         """Count the labels of each class, in one pass; masked labels are excluded.
 
         Args:
             label: an output with class numbers or one-hot labels; default None: the only output.
-            per_partition: return one dict per partition. Default False: one dict in total.
 
         Returns:
             Class -> count. Classes are numbers, or names if `class_names` are known.
@@ -251,9 +230,7 @@ class DistributedDataSet:
         Raises:
             DataError: if the labels are not classes, or if `label` is needed to choose an output.
         """
-        return label_balance_of(
-            self.spark, self.rdd, self.class_names, label=label, per_partition=per_partition
-        )
+        return label_balance_of(self, label)
 
     def random_split(
         self, weights: Sequence[float], *, seed: int = 0, exact: bool = False
@@ -292,7 +269,7 @@ class DistributedDataSet:
             ConfigurationError: if a weight is negative or all are 0.
             DataError: if the labels are not classes, or if `label` is needed to choose an output.
         """
-        return self._parts(split_stratified(self.spark, self.rdd, weights, label=label, seed=seed))
+        return self._parts(split_stratified(self, weights, label=label, seed=seed))
 
     def balanced_split(self, examples_per_part: int, *, seed: int = 0) -> list[Self]:
         """Split randomly into the fewest parts of at most `examples_per_part` examples.

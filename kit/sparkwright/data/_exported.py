@@ -76,19 +76,10 @@ class ExportedDataSet:
 
 
 class NewExport:
-    """Context manager for writing an export; on an error it removes the written files.
-
-    Attributes:
-        url: the export's folder.
-        name: name of the folder of files.
-        folder: URL of the folder of files.
-    """
+    """Context manager for writing an export; on an error it removes the written files."""
 
     def __init__(self, url: str, *, by_tasks: bool = False) -> None:
-        """Choose a folder name; nothing is written.
-
-        Set `by_tasks` if Spark tasks write the files: they may still write after their job failed.
-        """
+        """Choose a folder name; tasks (`by_tasks`) may still write after their job failed."""
         self.url = url
         self.name = f"_minibatches-{uuid.uuid4().hex[:12]}"
         self.folder = join(url, self.name)
@@ -115,12 +106,7 @@ class NewExport:
         return present is not None and present.manifest.folder == self.name
 
     def publish(self, *, files: Iterable[MinibatchFile], **content: Any) -> ExportedDataSet:
-        """Write the manifest, replacing the export that existed when this one began.
-
-        Args:
-            files: the written files, in order.
-            content: other fields of the manifest: `columns`, `batch_size` and so on.
-        """
+        """Write the manifest, replacing the export that existed when this one began."""
         import pyarrow as pa
 
         if _manifest_bytes(self.url) != self._replaces:

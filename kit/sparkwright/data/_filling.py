@@ -1,6 +1,7 @@
 """Impute missing numbers of tables with the mean or median of the training data."""
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, get_args
@@ -14,14 +15,13 @@ from sparkwright.options import check_choice
 
 from ._distributed import DistributedDataSet
 from ._local_data import LocalData
-from ._table_schema import Statistic, TableSchema, listed
+from ._table_schema import Statistic, TableSchema
 from ._table_source import LocalTable
-from .dataset import Array, DataSet, added
+from .column_statistics import RowSample, priorities_of, sample_size
+from .dataset import DataSet, added
+from .wording import listed
 
 Table = TypeVar("Table", DistributedDataSet, LocalTable)
-Numbers = Mapping[str, NDArray[np.float64]]
-# (width, shift) in bits of the three radix digits of a float32 key, the highest first.
-_DIGITS = ((11, 21), (11, 10), (10, 0))
 
 
 def fill_missing(train: Table, *others: Table, by: Statistic) -> tuple[Table, ...]:
@@ -31,9 +31,10 @@ def fill_missing(train: Table, *others: Table, by: Statistic) -> tuple[Table, ..
     the `schema` of the results and with the model, so later data is filled with the same values.
 
     Args:
-        train: training data; the mean needs one pass over it, the median three.
+        train: training data; one pass over it finds the fill values.
         others: further parts of the same table, such as test data.
-        by: "mean" or "median", computed exactly from the present values of each column.
+        by: "mean" or "median" of the present values of each column; beyond 10,000 rows, the median
+            is that of a random sample of as many rows, fewer beyond 200 columns.
 
     Returns:
         `train` and `others` without missing numbers.
@@ -58,9 +59,13 @@ def fill_missing(train: Table, *others: Table, by: Statistic) -> tuple[Table, ..
             "`from_csv`, `from_parquet`, `from_arrow` or `read_pandas`."
         )
     wanted = {name: columns for name in schema.features if (columns := schema.numbers(name))}
-    numbers = (_means if by == "mean" else _medians)(train, tuple(wanted))
-    if not numbers:
+    data = train.data if isinstance(train, LocalData) else train
+    summary = data.reduce_chunks(
+        partial(_summary, inputs=tuple(wanted), by=by), added, description="fill missing values"
+    )
+    if not summary:
         raise DataError("there must be at least one example to train on. Received: none.")
+    numbers = {name: _numbers(found) for name, found in summary.items()}
     fills = {
         column: float(numbers[name][place])
         for name, columns in wanted.items()
@@ -99,76 +104,26 @@ def filled(data: DataSet, *, schema: TableSchema) -> DataSet:
     return DataSet.from_columns(columns)
 
 
-def _reduce(table: Any, summarize: Any, merge: Any) -> Any:
-    data = table.data if isinstance(table, LocalData) else table
-    return data.reduce_chunks(summarize, merge, description="fill missing values")
-
-
-def _flat(chunk: DataSet, name: str) -> Array:
-    array = chunk.features[name]
-    return array.reshape(len(array), -1)
-
-
-def _means(data: Any, inputs: Sequence[str]) -> Numbers:
-    def summary(chunk: DataSet, _partition: int, _start: int) -> dict[str, Moments]:
-        arrays = {name: _flat(chunk, name) for name in inputs}
-        return {name: Moments.of(array, ~np.isnan(array)) for name, array in arrays.items()}
-
-    moments = _reduce(data, summary, added) or {}
-    return {name: np.where(each.count > 0, each.mean, np.nan) for name, each in moments.items()}
-
-
-def _medians(data: Any, inputs: Sequence[str]) -> Numbers:
-    """Find the exact medians by radix selection of the two middle numbers."""
-    chosen: dict[str, Any] = {}  # the digits so far, as numbers, (2, columns)
-    ranks: dict[str, Any] = {}  # of the middle numbers among those with these digits
-    for width, shift in _DIGITS:
-        counts = _reduce(data, partial(_digits, inputs, dict(chosen), width, shift), added) or {}
-        for name, found in counts.items():
-            if name not in ranks:
-                total = found[0].sum(axis=1)
-                ranks[name] = np.stack([(total - 1) // 2, total // 2])
-                chosen[name] = np.zeros_like(ranks[name])
-            before = np.cumsum(found, axis=2)
-            digit = (before <= ranks[name][..., None]).sum(axis=2).clip(max=(1 << width) - 1)
-            taken = np.take_along_axis(before - found, digit[..., None], axis=2)[..., 0]
-            ranks[name] = ranks[name] - taken
-            chosen[name] = (chosen[name] << width) | digit
-    numbers = {name: _from_keys(keys).mean(axis=0) for name, keys in chosen.items()}
-    # For a column without numbers, the result is the largest key, which is NaN.
-    return numbers
-
-
-def _digits(
-    inputs: Sequence[str],
-    chosen: Mapping[str, Any],
-    width: int,
-    shift: int,
-    chunk: DataSet,
-    _partition: int,
-    _start: int,
-) -> dict[str, NDArray[np.int64]]:
-    """Return input -> (2, columns, 2**width) counts of each next digit after the chosen ones."""
-    found: dict[str, NDArray[np.int64]] = {}
+def _summary(
+    chunk: DataSet, partition: int, start: int, *, inputs: Sequence[str], by: Statistic
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     for name in inputs:
-        array = _flat(chunk, name)
-        keys, columns = _keys(array), array.shape[1]
-        places = np.arange(columns) << width | (keys >> shift & (1 << width) - 1)
-        counts: list[Any] = []
-        for rank in range(2):
-            begins = chosen[name][rank] if name in chosen else 0
-            fits = ~np.isnan(array) & (keys >> shift + width == begins)
-            counts.append(np.bincount(places[fits], minlength=columns << width))
-        found[name] = np.stack(counts).reshape(2, columns, 1 << width)
+        array = chunk.features[name]
+        array = array.reshape(len(array), -1)
+        if by == "mean":
+            found[name] = Moments.of(array, ~np.isnan(array))
+        else:
+            rows = np.arange(start, start + len(array))
+            priorities = priorities_of(rows, seed=0, partition=partition)
+            found[name] = RowSample.of(array, priorities, sample_size(array.shape[1]))
     return found
 
 
-def _keys(numbers: Array) -> NDArray[np.int64]:
-    """Convert float32 numbers to 32-bit integers with the same sort order."""
-    bits = np.ascontiguousarray(numbers, np.float32).view(np.uint32).astype(np.int64)
-    return np.where(bits >> 31, (1 << 32) - 1 - bits, bits | 1 << 31)
-
-
-def _from_keys(keys: NDArray[np.int64]) -> NDArray[np.float64]:
-    bits = np.where(keys >> 31, keys ^ 1 << 31, (1 << 32) - 1 - keys)
-    return bits.astype(np.uint32).view(np.float32).astype(np.float64)
+def _numbers(found: Any) -> NDArray[np.float64]:
+    """Return the mean or median of each column, NaN without numbers."""
+    if isinstance(found, Moments):
+        return np.where(found.count > 0, found.mean, np.nan)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "All-NaN slice")
+        return np.nanmedian(found.values.astype(np.float64), axis=0)

@@ -68,9 +68,9 @@ def from_image_batches(
         on_error: as in `from_images`; an archive without readable index counts as one item.
         partitions: as in `from_images`.
         options: `size`, `channels`, `label`, `classes`, `one_hot`, `scale`, `resize`, `upright`,
-            `draft`, `augment` and `threads` as in `from_images`. `label` may not be a `MaskFile`; a
-            function receives the original URL, decoded. Without `classes`, a Spark job collects
-            them from the archives' indices.
+            `draft` and `threads` as in `from_images`. `label` may not be a `MaskFile`; a function
+            receives the original URL, decoded. Without `classes`, a Spark job collects them from
+            the archives' indices.
 
     Raises:
         ConfigurationError: if an option is invalid.

@@ -49,18 +49,16 @@ class ImageOptions(Configuration):
         object.__setattr__(self, "size", tuple(size))
 
 
-def rows_at_once(options: ImageOptions, size: tuple[int, int] | None = None) -> int:
-    """Return the number of images of `size`, by default the option, per chunk."""
-    height, width = size or options.size
+def rows_at_once(options: ImageOptions) -> int:
+    """Return the number of images per chunk."""
+    height, width = options.size
     row_bytes = height * width * options.channels * (4 if options.scale else 1)
     return max(1, CHUNK_BYTES // (row_bytes + 4))  # 4: the label
 
 
 def decode(content: bytes, where: str, options: ImageOptions) -> Array:
-    """Return the pixels of an encoded image, (height, width, channels) uint8.
+    """Return (height, width, channels) uint8 pixels, as Pillow's `convert` and `resize` do.
 
-    Equals Pillow's `Image.open(…).convert("RGB").resize((width, height), …)`, or "L" for gray:
-    transparency is dropped, palettes and CMYK are converted, and only the first frame is used.
     16-bit gray is reduced to its upper 8 bits, as Pillow does for 16-bit colors.
     """
     from PIL import Image, ImageOps
@@ -171,11 +169,7 @@ def _too_large(where: str, limit: int | None, found: str) -> UnusableItem:
 
 
 def image_inputs(frame: "DataFrame", features: Mapping[str, Sequence[str]]) -> set[str]:
-    """Return the feature columns that hold images: structs of Spark's image source, or bytes.
-
-    Raises:
-        DataError: if an input combines an image column with other columns.
-    """
+    """Return the feature columns that hold images: structs of Spark's image source, or bytes."""
     from pyspark.sql.types import BinaryType, StructType
 
     images = {
@@ -204,11 +198,7 @@ def image_options(size: Any, images: set[str], **options: Any) -> ImageOptions:
 
 
 def images_of(batch: Any, name: str, options: ImageOptions) -> Array:
-    """Decode a column of a record batch to (rows, height, width, channels).
-
-    Raises:
-        DataError: naming the column, and the image's file if known.
-    """
+    """Decode a column of a record batch to (rows, height, width, channels)."""
     pixels: list[Array] = []
     for row in batch.select([n for n in batch.schema.names if n in (name, PATH)]).to_pylist():
         image: Any = row[name]

@@ -15,7 +15,7 @@ from sparkwright.errors import ConfigurationError, DataError
 
 from ._skipped import UnusableItem as UnusableItem
 from .dataset import Array
-from .wording import shortened
+from .wording import listed
 
 
 @configuration
@@ -242,7 +242,7 @@ class LabelEncoder:
         if name not in self.classes:
             raise UnusableItem(
                 "unknown class",
-                f"each label must be one of `classes`: {shortened(map(repr, self.classes))}. "
+                f"each label must be one of `classes`: {listed(self.classes)}. "
                 f"Received: {name!r} for {url}.",
             )
         return self.classes.index(name)
@@ -266,8 +266,8 @@ def check_classes(
     """Validate `classes`; return them as a tuple."""
     known = None
     if classes is not None:
-        listed = isinstance(classes, Iterable) and not isinstance(classes, str)
-        known = tuple(classes) if listed else ()
+        several = isinstance(classes, Iterable) and not isinstance(classes, str)
+        known = tuple(classes) if several else ()
         texts = all(isinstance(name, str) and name for name in known)
         if not known or not texts or len(set(known)) < len(known):
             raise ConfigurationError(

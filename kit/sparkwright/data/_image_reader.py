@@ -1,4 +1,4 @@
-"""Read, decode, label and augment images on executors, in blocks of examples."""
+"""Read, decode and label images on executors, in blocks of examples."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -7,11 +7,9 @@ from typing import Any, NamedTuple, Required, TypedDict
 
 import numpy as np
 
-from sparkwright.errors import ConfigurationError
 from sparkwright.options import check_count
 from sparkwright.storage.files import read_bytes
 
-from ._augmentation import Augmentation
 from ._image_decoding import ImageOptions, decode, decode_mask, prepare, rows_at_once, scaled
 from ._image_labels import Label, LabelEncoder, MaskFile, check_classes, check_label, found_label
 from ._skipped import UnusableItem
@@ -32,7 +30,6 @@ class ImageArguments(TypedDict, total=False):
     resize: str
     upright: bool
     draft: bool
-    augment: Augmentation | None
     threads: int
 
 
@@ -42,8 +39,8 @@ class EncodedImage(NamedTuple):
     content: bytes | None = None  # content of the file; None: read from `url` when decoded
 
 
-# (pixels, label) of an image or of each variant, or the reason why it is unusable.
-_Decoded = list[tuple[Array, Any]] | UnusableItem
+# (pixels, label) of an image, or the reason why it is unusable.
+_Decoded = tuple[Array, Any] | UnusableItem
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,7 +50,6 @@ class ImageReader:
     options: ImageOptions
     label: Label
     encoder: LabelEncoder
-    augment: Augmentation | None
     threads: int
 
     @classmethod
@@ -63,7 +59,6 @@ class ImageReader:
         classes: Sequence[str] | None = None,
         one_hot: bool = False,
         label: Label = "parent",
-        augment: Augmentation | None = None,
         threads: int = 4,
         **options: Any,
     ) -> "ImageReader":
@@ -71,15 +66,9 @@ class ImageReader:
         checked = ImageOptions(**options)
         check_label(label)
         names = check_classes(classes, label=label, one_hot=one_hot)
-        if not (augment is None or isinstance(augment, Augmentation)):
-            raise ConfigurationError(
-                f"`augment` must be an Augmentation or None. Received: augment={augment!r}."
-            )
-        if augment is not None:
-            augment.output_size(checked.size)
         check_count("threads", threads, maximum=256)
         encoder = LabelEncoder(classes=names, one_hot=one_hot)
-        return cls(options=checked, label=label, encoder=encoder, augment=augment, threads=threads)
+        return cls(options=checked, label=label, encoder=encoder, threads=threads)
 
     def with_classes(self, classes: tuple[str, ...] | None) -> "ImageReader":
         """Return a copy with the classes found in the paths."""
@@ -113,24 +102,19 @@ class ImageReader:
                 log.skip(decoded.reason, decoded.message)
                 continue
             if self.label is not None:
-                label: Array = decoded[0][1]
+                label: Array = decoded[1]
                 if first is None:
                     first = label
                 if label.shape != first.shape or label.dtype != first.dtype:
                     log.skip("wrong shape of label", _unequal(image, label, first))
                     continue
-            waiting += decoded
-            if len(waiting) >= self._block_rows:
+            waiting.append(decoded)
+            # Two chunks: a block slightly larger than one chunk would be cut in two.
+            if len(waiting) >= 2 * rows_at_once(self.options):
                 yield self._examples(waiting)
                 waiting = []
         if waiting:
             yield self._examples(waiting)
-
-    @property
-    def _block_rows(self) -> int:
-        # Two chunks: a block slightly larger than one chunk would be cut in two.
-        size = self.options.size
-        return 2 * rows_at_once(self.options, self.augment and self.augment.output_size(size))
 
     def _examples(self, decoded: list[tuple[Array, Any]]) -> DataSet:
         pixels, labels = zip(*decoded, strict=True)
@@ -145,11 +129,9 @@ class ImageReader:
             content = _content(image.url) if image.content is None else image.content
             pixels = decode(content, image.where, self.options)
             label = None if self.label is None else self._label(image)
-            if self.augment is None:
-                return known, [(pixels, label)]
-            return known, self.augment.apply(pixels, label, key=image.url)
         except UnusableItem as error:
             return known, error
+        return known, (pixels, label)
 
     def _label(self, image: EncodedImage) -> Array:
         if not isinstance(self.label, MaskFile):

@@ -64,7 +64,6 @@ def from_images(
         upright: rotate according to the EXIF orientation; default False: pixels as stored.
         draft: decode JPEGs at 1/2, 1/4 or 1/8 of their size if that is still at least twice
             `size`: faster, with slightly different pixels. Default False.
-        augment: random variants of each image; default None.
         extensions: file extensions to read, case-insensitive.
         recursive: include subfolders; default True.
         seed: seed for shuffling the files once, so that partitions mix folders; default 0. None:
@@ -163,7 +162,6 @@ def fingerprint_of(
         "label": repr(label) if isinstance(label, PatternLabel | MaskFile) else label,
         "classes": reader.encoder.classes,
         "one_hot": reader.encoder.one_hot,
-        "augment": None if reader.augment is None else reader.augment.to_dict(),
         "more": options,
     }
     return hashlib.sha256(json.dumps(described).encode()).hexdigest()

@@ -22,7 +22,7 @@ from .from_spark import arrow_kinds, distinct_texts, in_arrow
 from .pieces import check_partitions
 from .spark_columns import quoted, selected
 from .tables import Columns, Part
-from .wording import clipped, session_first, shortened
+from .wording import clipped, listed, session_first
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,8 +87,7 @@ def join(
     wrong = [name for name, each in sources.items() if not isinstance(each, Source)]  # pyright: ignore[reportUnnecessaryIsInstance]
     if wrong or not sources:
         raise ConfigurationError(
-            "`sources` must be name -> `records(…)` or `sequences(…)`. "
-            f"Received: {shortened(wrong) or 'none'}."
+            f"`sources` must be name -> `records(…)` or `sequences(…)`. Received: {listed(wrong)}."
         )
     if not features:
         raise ConfigurationError("`features` must have at least one input. Received: features={}.")
@@ -124,7 +123,7 @@ def _frame(spark: "SparkSession", name: str, source: Source) -> "DataFrame":
             frame = frame.toDF(*(f"column_{index}" for index in range(len(frame.columns))))
     if repeated := {c for c in frame.columns if frame.columns.count(c) > 1}:
         raise ConfigurationError(
-            f"the columns of a source must have unique names. Received: {shortened(repeated)} "
+            f"the columns of a source must have unique names. Received: {listed(repeated)} "
             f"several times in {name!r}. Rename them with `frame.toDF(…)`."
         )
     return selected(frame, frame.columns)
@@ -142,7 +141,7 @@ def _slot(group: str, name: str, given: Any, frames: Mapping[str, "DataFrame"]) 
     if len(pair) != 2 or pair[0] not in frames:
         raise ConfigurationError(
             f"`{option}` must be (source name, columns), of one of the sources "
-            f"{shortened(frames)}. Received: {given!r}."
+            f"{listed(frames)}. Received: {given!r}."
         )
     source, choice = pair
     alone = group == "labels" and isinstance(choice, str | int | ClassColumn)
@@ -198,7 +197,7 @@ def _joined(
             ):
                 raise DataError(
                     "the `order` of CSV files must be numbers, dates or times. Received: text in "
-                    f"{shortened(order)} of {name!r}. To sort by text, pass `spark.read.csv(…)`."
+                    f"{listed(order)} of {name!r}. To sort by text, pass `spark.read.csv(…)`."
                 )
             step = F.struct(F.struct(*map(quoted, order)), values.alias("values"))
             values = F.sort_array(F.collect_list(step))["values"]

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sparkwright.data.classes import Classes, check_classes
+from sparkwright.data._table_schema import check_classes
+from sparkwright.data.classes import Classes
 from sparkwright.errors import ConfigurationError
 
 Columns = str | int | Sequence[str | int]
@@ -76,7 +77,7 @@ class ClassColumn:
 
     def __post_init__(self) -> None:
         """Validate the classes."""
-        check_classes("classes", self.classes)
+        check_classes(self.classes)
 
 
 class OneHot(ClassColumn):

@@ -184,10 +184,7 @@ def from_little(content: bytes, dtype: str) -> Array:
 
 
 def example_of(made: Any) -> DataSet | Row:
-    """Validate the result of a user's `convert`: a DataSet, or (features, label) of one example.
-
-    Numbers and lists become float32, or int32 if they are integer labels. Arrays keep their dtype.
-    """
+    """Validate the result of a user's `convert`; lists and numbers become float32 or int32."""
     if isinstance(made, DataSet):
         return made
     if not (isinstance(made, tuple) and len(made) == 2):  # pyright: ignore[reportUnknownArgumentType]

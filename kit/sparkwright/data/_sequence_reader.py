@@ -11,7 +11,7 @@ from sparkwright.data._alignment import Alignment, pad
 from sparkwright.data._csv_format import compression_of
 from sparkwright.data._csv_reader import CsvReader
 from sparkwright.data._skipped import Fault, SkipLog, UnusableItem
-from sparkwright.data._survey import MOST_CLASSES, LengthRange, Survey, merge_values
+from sparkwright.data._survey import MOST_CLASSES, LengthRange, Survey
 from sparkwright.data.chunks import CHUNK_BYTES
 from sparkwright.data.dataset import Array, DataSet
 from sparkwright.data.tables import Columns, Part, Piece
@@ -104,7 +104,7 @@ class SequenceReader:
         return Survey(
             examples=len(steps),
             lengths={"": LengthRange.of(steps)},
-            classes={"labels": merge_values([values])},
+            classes={"labels": frozenset(values)},
         )
 
     @property

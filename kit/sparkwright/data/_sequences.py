@@ -21,9 +21,10 @@ from sparkwright.data._sequence_reader import (
     in_natural_order,
     paired,
 )
-from sparkwright.data._survey import Survey, check_found
-from sparkwright.data._table_source import files_of
-from sparkwright.data.classes import Classes, check_classes
+from sparkwright.data._survey import Survey
+from sparkwright.data._table_schema import check_classes
+from sparkwright.data._table_source import check_inferred, files_of
+from sparkwright.data.classes import Classes
 from sparkwright.data.pieces import (
     OnError,
     SkipLog,
@@ -33,7 +34,7 @@ from sparkwright.data.pieces import (
     group_by_size,
 )
 from sparkwright.data.tables import Part
-from sparkwright.data.wording import session_first, shortened, with_options_of
+from sparkwright.data.wording import listed, session_first, with_options_of
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_choice
 from sparkwright.storage.listing import StoredFile
@@ -267,18 +268,18 @@ def _check_columns(
     if not features:
         raise ConfigurationError(
             "`features` must select at least one column. Received: none of "
-            f"{shortened(names)}; labels are {shortened(own) or 'none'}."
+            f"{listed(names)}; labels are {listed(own)}."
         )
     if classes is not None and len(labels) != 1:
         raise ConfigurationError(
             "`classes` needs exactly one column of labels. Received: "
-            f"{len(labels)}, {shortened(labels)}."
+            f"{len(labels)}, {listed(labels)}."
         )
     both = sorted(set(features) & set(texts))
     if both:
         raise ConfigurationError(
             "a column of class names cannot be a feature. "
-            f"Received: {shortened(both)} in both `features` and `labels`."
+            f"Received: {listed(both)} in both `features` and `labels`."
         )
 
 
@@ -291,7 +292,7 @@ def completed(reader: SequenceReader, found: Survey, url: str) -> SequenceReader
         )
     if reader.to_infer:
         classes = found.classes["labels"]
-        check_found(classes, f"at {url}")
+        check_inferred("labels", classes, url, least=2)
         reader = reader.with_classes(sort_values(classes))
     if reader.length:
         return reader
@@ -303,7 +304,7 @@ def _check_classes(classes: Any, one_hot: bool, *, has_labels: bool) -> None:
     if one_hot and classes is None:
         raise ConfigurationError("`one_hot` needs `classes`. Received: one_hot=True, classes=None.")
     if classes is not None:
-        check_classes("classes", classes)
+        check_classes(classes)
         if not has_labels:
             raise ConfigurationError(
                 "`classes` needs labels: set `labels` or `labels_url`. "

@@ -25,12 +25,7 @@ _ROWS = (
 
 
 class UnusableItem(Exception):
-    """Raised for an unusable item of a source.
-
-    Attributes:
-        reason: short description, the same for all items of a kind.
-        message: rule, value received with the file name, and remedy.
-    """
+    """An unusable item of a source; `reason` is the same for all items of a kind."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -81,12 +76,7 @@ class Skipped:
 
 
 class SkipLog:
-    """Handle invalid items reported by a reader: raise, or skip and count them.
-
-    Attributes:
-        raises: whether the first report raises an error.
-        skipped: items skipped so far.
-    """
+    """Handle invalid items reported by a reader: raise, or skip and count them."""
 
     def __init__(self, on_error: OnError, told: Callable[[str, str], None] | None = None) -> None:
         """Raise at the first report or skip, or call `told` with each reason and message."""
@@ -103,19 +93,7 @@ class SkipLog:
         column: str = "",
         received: str = "",
     ) -> None:
-        """Report `count` items, which the caller skips if this returns.
-
-        Args:
-            reason: short description, the same for all items of a kind.
-            message: rule, value received and remedy.
-            count: number of items.
-            is_wanted: whether the items are skipped on request, which is never an error.
-            column: the column with the invalid values, for previews; default: none.
-            received: the invalid text, for previews; default: unknown.
-
-        Raises:
-            DataError: with `message`, if `on_error="raise"`.
-        """
+        """Report `count` items, which the caller skips if this returns; one `reason` per kind."""
         if is_wanted:
             self.skipped = self.skipped + Skipped.of(reason, message, count=count)
         elif self._told is not None:
@@ -148,7 +126,6 @@ class ValidationResult:
         invalid_features: items with features of another shape than requested.
         invalid_labels: items with labels of another shape than requested.
         deleted: invalid files that were deleted on request.
-        moved: invalid files that were moved on request.
         first: messages of the first 20 problems, each with its file.
 
     Example:
@@ -166,7 +143,6 @@ class ValidationResult:
     invalid_features: int = 0
     invalid_labels: int = 0
     deleted: int = 0
-    moved: int = 0
     first: tuple[str, ...] = ()
 
     @property
@@ -180,7 +156,7 @@ class ValidationResult:
 
     def __str__(self) -> str:
         rows = [(text, getattr(self, name)) for name, text in _ROWS]
-        rows += [(name, getattr(self, name)) for name in ("deleted", "moved")]
+        rows.append(("deleted", self.deleted))
         shown = [("total", self.total), *((text, n) for text, n in rows if n or text == "valid")]
         width = max(len(text) for text, _ in shown)
         table = [f"{text:<{width}}  {count:>12,}" for text, count in shown]
@@ -193,25 +169,15 @@ class ValidationResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fault:
-    """Rows that are invalid for one reason.
-
-    Attributes:
-        reason: short description, the same for all rows.
-        rows: row indices.
-        message: row index -> error message.
-        is_wanted: the rows are skipped on request (`missing="skip"`), so they are never an error.
-        column: the column with the invalid values; empty: the whole row.
-        received: row index -> the invalid text; None: not kept.
-        stands_for: number of rows that each of `rows` represents.
-    """
+    """Rows that are invalid for one reason."""
 
     reason: str
     rows: NDArray[np.int64]
     message: Callable[[int], str]
-    is_wanted: bool = False
-    column: str = ""
-    received: Callable[[int], str] | None = None
-    stands_for: int = 1
+    is_wanted: bool = False  # skipped on request (`missing="skip"`), so never an error
+    column: str = ""  # empty: the whole row
+    received: Callable[[int], str] | None = None  # the invalid text
+    stands_for: int = 1  # rows that each of `rows` represents
 
 
 def report(

@@ -18,7 +18,8 @@ from .dataset import DataSet, check_integer
 
 if TYPE_CHECKING:
     from pyspark import RDD, Broadcast
-    from pyspark.sql import SparkSession
+
+    from ._distributed import DistributedDataSet
 
 Counts = NDArray[np.int64]
 # NumPy draws hypergeometric numbers only from populations below this.
@@ -60,12 +61,7 @@ def split_to_sizes(
 
 
 def split_stratified(
-    spark: "SparkSession",
-    rdd: "RDD[bytes]",
-    weights: Sequence[float],
-    *,
-    label: str | None,
-    seed: int,
+    data: "DistributedDataSet", weights: Sequence[float], *, label: str | None, seed: int
 ) -> list[Part]:
     """Split so that each part has its share of every class; one Spark job counts the classes."""
     check_integer("seed", seed, minimum=0)
@@ -75,8 +71,8 @@ def split_stratified(
         return class_of_each_example(chunk, class_output(chunk, label))
 
     found = reduced(
-        spark,
-        rdd,
+        data.spark,
+        data.rdd,
         lambda chunk, *_: count_classes(classes_of(chunk)),
         add_counts,
         per_partition=True,
@@ -90,7 +86,7 @@ def split_stratified(
     wanted = dict(zip(classes, sizes, strict=True)) or {0: np.zeros(len(weights), np.int64)}
     step = f"stratified_split {shares.tolist()} {label} {seed}"
     return _parts(
-        rdd, counts, wanted, lambda chunk: classes_of(from_bytes(chunk)), seed=seed, step=step
+        data.rdd, counts, wanted, lambda chunk: classes_of(from_bytes(chunk)), seed=seed, step=step
     )
 
 
@@ -236,13 +232,9 @@ def sample_sizes(total: int, size: int | None, fraction: float | None) -> Counts
 def draw_quotas(
     counts: Sequence[int], sizes: Sequence[int] | Counts, seed: Sequence[int]
 ) -> Counts:
-    """Draw the number of examples per partition and part, as if without replacement from one urn.
+    """Draw the (partitions, parts) int64 numbers of examples, as if without replacement.
 
-    With `assigned`, every split into these sizes is equally likely. While more than a billion
-    examples remain, each partition contributes its proportional share, exact to one example.
-
-    Returns:
-        (partitions, parts) int64, with row sums `counts` and column sums `sizes`.
+    With `assigned`, all splits are equally likely; beyond 10⁹ examples, shares are proportional.
     """
     random = np.random.default_rng(list(seed))
     left = np.array(sizes, np.int64)

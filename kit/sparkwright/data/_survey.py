@@ -1,13 +1,8 @@
 """The results of a first pass over data: lengths of sequences, classes, problems. Pure Python."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from heapq import nsmallest
 from typing import Any, TypeVar
-
-from sparkwright.errors import DataError
-
-from .wording import clipped
 
 # Columns with more distinct values do not hold classes.
 MOST_CLASSES = 100_000
@@ -18,11 +13,6 @@ V = TypeVar("V")
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LengthRange:
     """Minimum and maximum length of sequences; the sum of two ranges spans both.
-
-    Attributes:
-        shortest: minimum number of steps; None without sequences.
-        longest: maximum number of steps; 0 without sequences.
-        masked: whether any sequence has a step mask.
 
     Example:
         >>> total = LengthRange.of([5, 3]) + LengthRange.of([4, 9])
@@ -66,7 +56,9 @@ class Survey:
         return Survey(
             examples=self.examples + other.examples,
             lengths=_merged(self.lengths, other.lengths, LengthRange.__add__),
-            classes=_merged(self.classes, other.classes, lambda a, b: merge_values([a, b])),
+            classes=_merged(
+                self.classes, other.classes, lambda a, b: a if len(a) > MOST_CLASSES else a | b
+            ),
         )
 
     def take(self, rows: Any) -> "Survey":
@@ -81,26 +73,3 @@ class Survey:
 
 def _merged(a: Mapping[K, V], b: Mapping[K, V], add: Callable[[V, V], V]) -> dict[K, V]:
     return {**a, **{key: add(a[key], value) if key in a else value for key, value in b.items()}}
-
-
-def merge_values(found: Iterable[Iterable[str]]) -> frozenset[str]:
-    """Merge sets of values, up to `MOST_CLASSES` + 1 values, which indicates too many."""
-    values: set[str] = set()
-    for some in found:
-        for value in some:
-            if len(values) > MOST_CLASSES:
-                return frozenset(values)
-            values.add(value)
-    return frozenset(values)
-
-
-def check_found(values: Collection[str], where: str) -> None:
-    """Raise DataError if the values from `merge_values` are too few or too many for classes."""
-    if 2 <= len(values) <= MOST_CLASSES:
-        return
-    count = f"{len(values)}" if len(values) <= MOST_CLASSES else f"more than {MOST_CLASSES:,}"
-    first = ", ".join(clipped(value) for value in nsmallest(10, values))
-    raise DataError(
-        f"a column of classes must have 2 to {MOST_CLASSES:,} distinct values. "
-        f"Received: {count}, {first}{', …' if len(values) > 10 else ''}, {where}."
-    )

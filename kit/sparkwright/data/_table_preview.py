@@ -19,12 +19,12 @@ from sparkwright.data._sequences import prepared
 from sparkwright.data._skipped import Fault, SkipLog
 from sparkwright.data._survey import Survey
 from sparkwright.data._table_files import opened
-from sparkwright.data._table_schema import TableSchema, listed
+from sparkwright.data._table_schema import TableSchema
 from sparkwright.data._table_source import TableSource
 from sparkwright.data.guessing import copies, feature_columns, label_problems, verdict
 from sparkwright.data.sources import DataSource
 from sparkwright.data.tables import to_dataset
-from sparkwright.data.wording import clipped
+from sparkwright.data.wording import clipped, listed
 from sparkwright.errors import ConfigurationError, DataError
 
 _MOST_ROWS, _MOST_CELLS = 10_000, 500_000

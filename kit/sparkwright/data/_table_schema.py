@@ -3,17 +3,16 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from sparkwright.data._skipped import UnusableItem
-from sparkwright.data.wording import clipped
+from sparkwright.data.wording import listed
 from sparkwright.errors import ConfigurationError
 
 Statistic = Literal["mean", "median"]
 Missing = Literal["error", "skip", "mean", "median"] | float
-_SHOWN = 12
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -244,16 +243,24 @@ def check_missing(missing: Any) -> None:
     )
 
 
-def check_values(option: str, name: str, values: Any) -> None:
-    """Raise unless `values` is a number of classes or a non-empty tuple of unique names."""
+def check_classes(classes: Any) -> None:
+    """Raise unless `classes` is "infer", or a number or names of at least 2 classes."""
+    if not (isinstance(classes, str) and classes == "infer"):
+        values = tuple(classes) if isinstance(classes, list) else classes  # pyright: ignore[reportUnknownVariableType]
+        check_values("classes", "the labels", values, least=2)
+
+
+def check_values(option: str, name: str, values: Any, *, least: int = 1) -> None:
+    """Raise unless `values` is a number of classes or a tuple of unique names, at least `least`."""
     accepted = "unique values"
     fits = isinstance(values, tuple) and len(set(map(str, values))) == len(values)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     if option == "classes":
-        accepted = "a number of at least 1, or unique names"
-        fits |= isinstance(values, int) and not isinstance(values, bool) and values >= 1
+        accepted = f"a number of at least {least}, or unique names"
+        fits |= isinstance(values, int) and not isinstance(values, bool) and values >= least
     _require(fits, f"`{option}` must be {accepted}. Received: {option}={values!r} for {name!r}.")
     _require(
-        values != (), f"`{option}` must not be empty. Received: {option}={values!r} for {name!r}."
+        not isinstance(values, tuple) or len(values) >= least,
+        f"`{option}` must have at least {least}. Received: {option}={values!r} for {name!r}.",
     )
 
 
@@ -271,15 +278,3 @@ def check_columns(reader: Any, found: tuple[str, ...], url: str, *, reason: str)
 def _require(fits: bool, message: str) -> None:
     if not fits:
         raise ConfigurationError(message)
-
-
-def listed(names: Iterable[Any]) -> str:
-    """Format names or paths for a message: at most 12, each of at most 250 characters.
-
-    Example:
-        >>> listed(["a", "b"])
-        "'a', 'b'"
-    """
-    shown = [clipped(repr(name), limit=250) for name in names]
-    more = len(shown) - _SHOWN
-    return ", ".join(shown[:_SHOWN]) + (f", … ({more} more)" if more > 0 else "") or "none"

@@ -20,7 +20,7 @@ from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._local_data import LocalData
 from sparkwright.data._skipped import Fault, OnError, SkipLog, check_on_error
 from sparkwright.data._survey import Survey
-from sparkwright.data._table_schema import TableSchema, listed
+from sparkwright.data._table_schema import TableSchema
 from sparkwright.data.dataset import DataSet
 from sparkwright.data.pieces import (
     check_partitions,
@@ -28,6 +28,7 @@ from sparkwright.data.pieces import (
     group_by_size,
 )
 from sparkwright.data.tables import Convert, Piece, to_dataset
+from sparkwright.data.wording import listed
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage.files import is_folder
 from sparkwright.storage.listing import StoredFile, list_files
@@ -214,11 +215,13 @@ def datasets_of(
     return reader.read(piece, log, partial(to_dataset, schema=schema))
 
 
-def check_inferred(name: str, values: Collection[str], source: str) -> None:
-    """Raise DataError if a column has no values, or too many for classes or categories."""
-    if not values:
+def check_inferred(name: str, values: Collection[str], source: str, *, least: int = 1) -> None:
+    """Raise DataError if a column has too few or too many values for classes or categories."""
+    if len(values) < least:
+        wanted = "values" if least == 1 else f"at least {least} distinct values"
         raise DataError(
-            f'a column with "infer" must have values. Received: none in {name!r} of {source}.'
+            f'a column with "infer" must have {wanted}. Received: {listed(values)} in {name!r} of '
+            f"{source}."
         )
     if len(values) > MOST_VALUES:
         raise DataError(

@@ -12,12 +12,8 @@ from sparkwright.cluster.jobs import collect
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_choice
 from sparkwright.storage.files import (
-    absolute,
-    exists,
     is_folder,
     join,
-    move,
-    place_of,
     remove,
     write_bytes,
 )
@@ -34,7 +30,7 @@ from .paths import FileToRead, check_visible, export_at, find_files, is_rdd
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-OnInvalid = Literal["keep", "delete", "move"]
+OnInvalid = Literal["keep", "delete"]
 _FILES_A_TASK = 64
 _REASONS = {
     "missing file": "missing_file",
@@ -52,7 +48,6 @@ def validate(
     loader: Loader | None = None,
     labels_required: bool = True,
     on_invalid: OnInvalid = "keep",
-    move_to: str | os.PathLike[str] | None = None,
 ) -> ValidationResult:
     """Load every file, count invalid files or examples, and optionally remove invalid files.
 
@@ -67,18 +62,17 @@ def validate(
         loader: as for `from_minibatches`; default None: files written by `export`.
         labels_required: whether examples without labels are invalid. Default True, unless an
             export's manifest has no labels.
-        on_invalid: "keep" (default) changes nothing; "delete" deletes invalid files; "move" moves
-            them below `move_to`. Both remove deleted, moved and missing files from the manifest of
-            an export. With a loader and "delete" or "move", `where` must be a pattern, a list or
-            an export, because a folder may contain other files.
-        move_to: URL of a folder outside the validated one, for "move".
+        on_invalid: "keep" (default) changes nothing; "delete" deletes invalid files, and removes
+            them and missing files from the manifest of an export. With a loader and "delete",
+            `where` must be a pattern, a list or an export, because a folder may contain other
+            files.
 
     Raises:
         ConfigurationError: if an option is invalid, or executors cannot access the files.
-        DataError: if there is no file. With "delete" or "move", also if the loader raises any other
-            exception than DataError; no file is changed.
-        OSError: if the store fails to list, delete or move files. With "delete" or "move", also if
-            it fails to load files; no file is changed. Executors raise a WorkerError instead.
+        DataError: if there is no file. With "delete", also if the loader raises any other exception
+            than DataError; no file is changed.
+        OSError: if the store fails to list or delete files. With "delete", also if it fails to load
+            files; no file is changed. Executors raise a WorkerError instead.
 
     Example:
         print(sw.data.validate("exports/train", spark=spark, features_shape=(28, 28, 1)))
@@ -88,8 +82,7 @@ def validate(
         labels=expected_shapes("labels_shape", labels_shape),
         labels_required=labels_required,
     )
-    target = None if move_to is None else os.fspath(move_to)
-    _check_options(where, on_invalid, target)
+    _check_options(where, on_invalid)
     if isinstance(where, DataSet):
         return expected.check(where, "the data set", len(where))
     if isinstance(where, DistributedDataSet):
@@ -103,26 +96,15 @@ def validate(
     total = sum(checked, CheckedFiles())
     if on_invalid == "keep" or not total.result.invalid:
         return total.result
-    return total.result + _clear(where, total, target)
+    return total.result + _clear(where, total)
 
 
-def _check_options(where: Any, on_invalid: str, move_to: str | None) -> None:
+def _check_options(where: Any, on_invalid: str) -> None:
     check_choice("on_invalid", on_invalid, get_args(OnInvalid))
-    if (on_invalid == "move") != (move_to is not None):
-        raise ConfigurationError(
-            '`move_to` is where `on_invalid="move"` moves files to. Received: '
-            f"on_invalid={on_invalid!r}, move_to={move_to!r}."
-        )
     if on_invalid != "keep" and isinstance(where, (DataSet, DistributedDataSet)):
         raise ConfigurationError(
-            "only files can be deleted or moved. Received: "
+            "only files can be deleted. Received: "
             f"on_invalid={on_invalid!r} for a {type(where).__name__}."
-        )
-    folder = None if move_to is None else _folder_of(where)
-    if folder is not None and move_to is not None and _is_inside(move_to, folder):
-        raise ConfigurationError(
-            "`move_to` must be outside the folder that is validated. Received: "
-            f"move_to={move_to!r} in {folder}. Choose another folder."
         )
 
 
@@ -136,15 +118,12 @@ class CheckedFiles:
     result: ValidationResult = field(default_factory=ValidationResult)
     invalid: tuple[str, ...] = ()  # URLs of existing files, if they will be removed
     missing: tuple[str, ...] = ()  # URLs of missing files, if the manifest will be rewritten
-    prefix: str | None = None  # common prefix of all URLs, without "file://"
 
     def __add__(self, other: "CheckedFiles") -> "CheckedFiles":
-        known = [prefix for prefix in (self.prefix, other.prefix) if prefix is not None]
         return CheckedFiles(
             result=self.result + other.result,
             invalid=self.invalid + other.invalid,
             missing=self.missing + other.missing,
-            prefix=os.path.commonprefix(known) if known else None,  # noqa: RUF071
         )
 
 
@@ -169,7 +148,7 @@ def _checked(
             check = partial(check, expected=expected.completed(found.manifest))
         elif clearing and loader is not None and _folder_of(where) is not None:
             raise ConfigurationError(
-                "with a loader, files of a folder are not deleted or moved: it would find all "
+                "with a loader, files of a folder are not deleted: it would find all "
                 f"others invalid. Received: {where}. Give a pattern, such as `folder/*.npz`, or "
                 "a list."
             )
@@ -198,7 +177,6 @@ def _check_file(
         result=result,
         invalid=() if result.missing_file else bad,
         missing=bad if result.missing_file else (),
-        prefix=_plain(file.url),
     )
 
 
@@ -218,7 +196,7 @@ def _result_of(
             # Failures of the store and bugs in the loader do not make a file invalid.
             kind = OSError if isinstance(error, OSError) else DataError
             raise kind(
-                "a file is deleted or moved only for what it holds; a loader reports that by "
+                "a file is deleted only for what it holds; a loader reports that by "
                 f"`sparkwright.DataError`. Received: {file.url}: {type(error).__name__}: {error}. "
                 "No file was touched. Correct the store or the loader, or use "
                 '`on_invalid="keep"`.'
@@ -235,28 +213,14 @@ def _result_of(
     return ValidationResult(total=1, unreadable=1, first=(f"{file.url}: {wrong}",))
 
 
-# -- removing or moving invalid files: on the driver, as tasks may be retried
+# -- removing invalid files: on the driver, as tasks may be retried
 
 
-def _clear(where: Any, checked: CheckedFiles, move_to: str | None) -> ValidationResult:
-    """Delete or move files, and remove these and missing files from an export's manifest."""
+def _clear(where: Any, checked: CheckedFiles) -> ValidationResult:
+    """Delete files, and remove these and missing files from an export's manifest."""
     urls = list(dict.fromkeys(checked.invalid))  # a list may contain duplicates
-    if move_to is None:
-        for url in urls:
-            remove(url)
-    else:
-        # Files keep their paths relative to the common folder of all files.
-        root = (checked.prefix or "").rpartition("/")[0] + "/"
-        targets = [join(absolute(move_to), _plain(url).removeprefix(root)) for url in urls]
-        # A pattern or a list may include files below `move_to`, even valid ones.
-        taken = [target for target in targets if _is_inside(target, root) and exists(target)]
-        if taken:
-            raise ConfigurationError(
-                "`move_to` must be a folder where files replace none of those that are validated. "
-                f"Received: {taken[0]}, which exists. Choose another folder."
-            )
-        for url, target in zip(urls, targets, strict=True):
-            move(url, target)
+    for url in urls:
+        remove(url)
     folder = _folder_of(where)
     export = None if folder is None else export_at(folder)
     if export is not None:
@@ -265,8 +229,7 @@ def _clear(where: Any, checked: CheckedFiles, move_to: str | None) -> Validation
         manifest = export.manifest.without(gone)
         if manifest != export.manifest:
             write_bytes(join(export.url, MANIFEST_NAME), manifest.to_json().encode())
-    done = len(urls)
-    return ValidationResult(deleted=done) if move_to is None else ValidationResult(moved=done)
+    return ValidationResult(deleted=len(urls))
 
 
 def _folder_of(where: Any) -> str | None:
@@ -277,12 +240,3 @@ def _folder_of(where: Any) -> str | None:
         url = os.fspath(where)
         return url if is_folder(url) else None
     return None
-
-
-def _is_inside(url: str, folder: str) -> bool:
-    return f"{place_of(url)}/".startswith(f"{place_of(folder).rstrip('/')}/")
-
-
-def _plain(url: str) -> str:
-    """Return a URL without "file://", so that both forms of a local path are equal."""
-    return url.removeprefix("file://")

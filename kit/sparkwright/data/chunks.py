@@ -35,10 +35,7 @@ def error_to_bytes(error: DataError) -> bytes:
 
 
 def errors_as_chunks(function: Callable[P, Iterable[bytes]]) -> Callable[P, Iterator[bytes]]:
-    """Decorate a generator of chunks in Spark tasks: yield its DataError as the last chunk.
-
-    Spark retries a task three times after any exception, which does not help with invalid data.
-    """
+    """Make a generator of chunks yield its DataError last: Spark would retry an exception."""
 
     @wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> Iterator[bytes]:
@@ -120,10 +117,7 @@ def batched(datasets: Iterable[DataSet], batch_size: int) -> Iterator[DataSet]:
 
 
 def joined_chunks(datasets: Iterable[DataSet], size_bytes: int = CHUNK_BYTES) -> Iterator[DataSet]:
-    """Join small DataSets and cut large ones to about `size_bytes`, in order.
-
-    Neighbors with different columns or shapes, such as sequence lengths, are not joined.
-    """
+    """Join small DataSets of the same columns and shapes, cut large ones to about `size_bytes`."""
     for _, alike in groupby(datasets, key=attrgetter("layout")):
         waiting: list[DataSet] = []
         waiting_bytes = 0
@@ -142,11 +136,7 @@ def to_chunks(datasets: Iterable[DataSet]) -> Iterator[bytes]:
 
 
 def datasets_of(data: Any) -> Iterator[DataSet]:
-    """Convert the `data` argument of `to_minibatch_files` to DataSets of any size.
-
-    Raises:
-        DataError: naming the batch, if its type is not supported.
-    """
+    """Convert the `data` argument of `to_minibatch_files` to DataSets of any size."""
     if isinstance(data, DataSet):
         yield from cut(data)
     elif isinstance(data, tuple) and data and all(isinstance(part, DataSet) for part in data):

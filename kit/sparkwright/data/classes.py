@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.errors import DataError
 
 from ._survey import MOST_CLASSES
 from .dataset import Array, DataSet
@@ -29,15 +29,8 @@ def class_output(dataset: DataSet, output: str | None) -> str:
 
 
 def label_classes(dataset: DataSet, output: str) -> tuple[NDArray[np.int64], int | None]:
-    """Return the class of each label of an output, without masked labels.
-
-    Integers are class numbers; so are integral floats without a last axis or with one of length 1.
-    Other floats are one-hot along the last axis.
-
-    Returns:
-        (labels,) int64, one per example or per sequence step; the number of classes for one-hot
-        labels, else None.
-    """
+    """Return (labels,) int64 classes without masked labels, and the number of one-hot classes."""
+    # Integers are class numbers, and integral floats without a last axis or with one of length 1.
     labels = dataset.labels[output]
     mask = dataset.labels_masks.get(output)
     width = labels.shape[-1] if labels.ndim > 1 else 1
@@ -112,11 +105,7 @@ def _no_classes(output: str, labels: Array, found: str) -> DataError:
 
 
 def weighted_by_class(dataset: DataSet, *, class_weight: Mapping[int, float]) -> DataSet:
-    """Return `dataset` with its weights multiplied by those of the classes, by default 1.
-
-    Raises:
-        DataError: if the labels are not one class per example.
-    """
+    """Return `dataset` with its weights multiplied by those of the classes, by default 1."""
     classes, places = np.unique(
         class_of_each_example(dataset, class_output(dataset, None)), return_inverse=True
     )
@@ -125,16 +114,7 @@ def weighted_by_class(dataset: DataSet, *, class_weight: Mapping[int, float]) ->
 
 
 def weighted(dataset: DataSet, *, sample_weight: Any) -> DataSet:
-    """Return `dataset` with its weights multiplied by `sample_weight`.
-
-    Args:
-        dataset: the examples.
-        sample_weight: (n,) array; (n, time) for the only output; output name -> either; or the name
-            of an input with one number per example, which is removed from the inputs.
-
-    Raises:
-        DataError: if the input or output does not exist, or a shape does not match.
-    """
+    """Multiply the weights by (n,) or (n, time), by output, or by the input of this name."""
     if isinstance(sample_weight, Mapping):
         return _times(dataset, {f"labels_masks/{name}": w for name, w in sample_weight.items()})
     if not isinstance(sample_weight, str):
@@ -184,22 +164,6 @@ def _times(dataset: DataSet, weights: Mapping[str, Array]) -> DataSet:
 
 
 # -- values of columns
-
-
-def check_classes(option: str, classes: Any) -> None:
-    """Raise unless `classes` is a number of classes, a list of names, or "infer"."""
-    number = isinstance(classes, int) and not isinstance(classes, bool) and classes >= 2
-    names = (
-        isinstance(classes, Sequence)
-        and not isinstance(classes, str)
-        and len(classes) >= 2
-        and len(set(map(str, classes))) == len(classes)
-    )
-    if not (number or names or (isinstance(classes, str) and classes == "infer")):
-        raise ConfigurationError(
-            f"`{option}` must be a number of classes of at least 2, a list of as many different "
-            f'names, or "infer". Received: {option}={classes!r}.'
-        )
 
 
 def one_hot(numbers: Array, classes: int) -> Array:

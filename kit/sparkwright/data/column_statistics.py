@@ -20,6 +20,7 @@ from sparkwright.normalizers.moments import (
 )
 
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+SAMPLE_ROWS = 10_000
 # Limits the sample of very wide rows to about this many numbers, but at least 100 rows.
 _SAMPLE_NUMBERS = 2_000_000
 Integers = NDArray[np.int64]
@@ -28,12 +29,9 @@ Priorities = NDArray[np.uint64]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RowSample:
-    """A sample of at most `size` rows: those with the smallest seeded pseudo-random priorities.
+    """At most `size` rows, those with the smallest seeded priorities of their positions.
 
-    A row's priority depends only on its position, so the order of merges does not matter.
-
-    References:
-        E. Cohen, H. Kaplan, "Summarizing data using bottom-k sketches", PODC 2007.
+    E. Cohen, H. Kaplan, "Summarizing data using bottom-k sketches", PODC 2007.
     """
 
     size: int
@@ -61,6 +59,11 @@ class RowSample:
             np.concatenate([self.priorities, other.priorities[:count]]),
             self.size,
         )
+
+
+def sample_size(columns: int, most: int = SAMPLE_ROWS) -> int:
+    """Return the number of rows of a sample, fewer for very wide rows."""
+    return min(most, max(100, _SAMPLE_NUMBERS // columns))
 
 
 def priorities_of(numbers: Integers, *, seed: int, partition: int) -> Priorities:
@@ -121,13 +124,12 @@ def summaries_of(
                 _counted(np.isnan(values)),
                 _counted(np.isinf(values)),
             )
-        most = min(size, max(100, _SAMPLE_NUMBERS // columns))
         priorities = priorities_of(numbers, seed=seed, partition=partition)
         found[per] = ArraySummary(
             rows=len(values),
             counts=np.stack([missing, infinite, _counted(values == 0)]),
             moments=Moments.of(values, valid),
-            sample=RowSample.of(values, priorities, most),
+            sample=RowSample.of(values, priorities, sample_size(columns, size)),
         )
     return found
 

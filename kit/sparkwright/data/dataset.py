@@ -269,10 +269,7 @@ def fold(
     *,
     partition: int | None = None,
 ) -> Summary | None:
-    """Summarize the chunks of a partition; large chunks are cut. Return None without examples.
-
-    A DataError names the partition, unless `partition` is None (local data).
-    """
+    """Summarize the chunks of a partition; large ones are cut. None without examples."""
     total: Summary | None = None
     start = 0
     try:

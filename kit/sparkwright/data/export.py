@@ -7,7 +7,7 @@ examples. A second, small job joins the leftovers into minibatches. Every file b
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -31,50 +31,33 @@ if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import SparkSession
 
-    from ._skipped import Skipped
+    from ._distributed import DistributedDataSet
 
 _FILES_PER_FOLDER = 1000
 _LEFTOVERS = "leftovers"
 
 
 def export(
-    spark: "SparkSession",
-    rdd: "RDD[bytes]",
-    url: str | os.PathLike[str],
-    *,
-    batch_size: int,
-    overwrite: bool,
-    reuse: bool,
-    files_per_folder: int,
-    class_names: Mapping[str, Sequence[str]],
-    fingerprint: str | None,
-    skipped: "Callable[[], Skipped]",
+    data: "DistributedDataSet", url: str, *, batch_size: int, overwrite: bool, reuse: bool
 ) -> ExportedDataSet:
     """See `DistributedDataSet.export`."""
-    place, present = _place(
-        url, batch_size, files_per_folder, overwrite, reuse, fingerprint=fingerprint
-    )
+    place, present = _place(url, batch_size, overwrite, reuse, fingerprint=data.fingerprint)
     if present is not None:
         return present
     with NewExport(place, by_tasks=True) as writing:
-        check_reached(spark, writing.folder)
+        check_reached(data.spark, writing.folder)
         parts = write_partitions(
-            spark,
-            rdd,
-            writing.folder,
-            batch_size=batch_size,
-            files_per_folder=files_per_folder,
-            leftovers_apart=True,
+            data.spark, data.rdd, writing.folder, batch_size=batch_size, leftovers_apart=True
         )
         columns = _common_columns(part.columns for part in parts)
-        rest = _join_leftovers(spark, writing.folder, parts, batch_size, files_per_folder)
+        rest = _join_leftovers(data.spark, writing.folder, parts, batch_size)
         return writing.publish(
             columns=columns,
             batch_size=batch_size,
             files=[*(file for part in parts for file in part.files), *rest],
-            class_names=class_names,
-            fingerprint=fingerprint,
-            skipped=skipped(),
+            class_names=data.class_names,
+            fingerprint=data.fingerprint,
+            skipped=data.skipped(),
         )
 
 
@@ -84,7 +67,6 @@ def to_minibatch_files(
     *,
     batch_size: int,
     overwrite: bool = False,
-    files_per_folder: int = _FILES_PER_FOLDER,
     class_names: Mapping[str, Sequence[str]] | None = None,
 ) -> ExportedDataSet:
     """Export local data as files of exactly `batch_size` examples; only the last may be smaller.
@@ -99,7 +81,6 @@ def to_minibatch_files(
         url: an empty or new folder, local or in any store.
         batch_size: examples per file.
         overwrite: replace an existing export; default False.
-        files_per_folder: largest number of files in a subfolder; default 1000.
         class_names: output name -> names of its classes; default none.
 
     Raises:
@@ -110,9 +91,9 @@ def to_minibatch_files(
     Example:
         sw.data.to_minibatch_files((images, labels), "exports/train", batch_size=32)
     """
-    place, _ = _place(url, batch_size, files_per_folder, overwrite, reuse=False)
+    place, _ = _place(url, batch_size, overwrite, reuse=False)
     with NewExport(place) as writing:
-        writer = _Writer(writing.folder, "part-00000", files_per_folder=files_per_folder)
+        writer = _Writer(writing.folder, "part-00000")
         rest = writer.write(datasets_of(data), batch_size)
         if rest is not None:
             writer.write_file(rest)
@@ -127,14 +108,12 @@ def to_minibatch_files(
 def _place(
     url: str | os.PathLike[str],
     batch_size: int,
-    files_per_folder: int,
     overwrite: bool,
     reuse: bool,
     fingerprint: str | None = None,
 ) -> tuple[str, ExportedDataSet | None]:
     """Return the absolute URL, and the existing export if it can be reused."""
     check_count("batch_size", batch_size)
-    check_count("files_per_folder", files_per_folder)
     place = absolute(os.fspath(url)).rstrip("/")
     return place, reusable_export(
         place, fingerprint=fingerprint, batch_size=batch_size, reuse=reuse, overwrite=overwrite
@@ -144,11 +123,10 @@ def _place(
 class _Writer:
     """Writer of DataSets of one layout to `folder/part/0000/minibatch-000000.arrow`, ..."""
 
-    def __init__(self, folder: str, part: str, *, files_per_folder: int, start: int = 0) -> None:
+    def __init__(self, folder: str, part: str, *, start: int = 0) -> None:
         self.files: list[MinibatchFile] = []
         self.columns: Columns | None = None  # of all examples; None before the first
         self._folder, self._part, self._start = folder, part, start
-        self._files_per_folder = files_per_folder
 
     def write(self, datasets: Iterable[DataSet], batch_size: int) -> DataSet | None:
         """Write all full minibatches; return the leftover examples."""
@@ -161,7 +139,7 @@ class _Writer:
     def write_file(self, minibatch: DataSet) -> MinibatchFile:
         """Write one more file, of any size."""
         number = self._start + len(self.files)
-        path = f"{self._part}/{number // self._files_per_folder:04d}/minibatch-{number:06d}.arrow"
+        path = f"{self._part}/{number // _FILES_PER_FOLDER:04d}/minibatch-{number:06d}.arrow"
         content = to_bytes(minibatch)
         write_bytes(join(self._folder, path), content)
         crc = crc32c_of(content)
@@ -213,23 +191,16 @@ def write_partitions(
     folder: str,
     *,
     batch_size: int,
-    files_per_folder: int = _FILES_PER_FOLDER,
     leftovers_apart: bool,
 ) -> list[WrittenPart]:
-    """Write each partition's minibatches below `folder`, in one Spark job.
+    """Write each partition's minibatches below `folder`; return the files in order.
 
-    Each task attempt writes to its own folder; folders of unsuccessful attempts are removed. With
-    `leftovers_apart`, examples that do not fill a minibatch are left to `_join_leftovers`.
-    Otherwise they form the partition's last, smaller file.
-
-    Returns:
-        The written files, ordered by partition.
+    With `leftovers_apart`, incomplete minibatches are left to `_join_leftovers`.
     """
     write = partial(
         write_part,
         folder=folder,
         batch_size=batch_size,
-        files_per_folder=files_per_folder,
         leftovers_apart=leftovers_apart,
     )
     found = collect(spark, rdd.mapPartitionsWithIndex(write), description="export minibatches")
@@ -252,7 +223,6 @@ def write_part(
     attempt: int | None = None,
     folder: str,
     batch_size: int,
-    files_per_folder: int,
     leftovers_apart: bool,
 ) -> Iterator[WrittenPart]:
     """Write a partition's minibatches below `folder`; `attempt` defaults to the task's attempt."""
@@ -263,7 +233,7 @@ def write_part(
         attempt = context.taskAttemptId()
     # Attempts may see the examples in different orders.
     name = f"part-{index:05d}-{attempt}"
-    writer = _Writer(folder, name, files_per_folder=files_per_folder)
+    writer = _Writer(folder, name)
     rest = writer.write(map(from_bytes, chunks), batch_size)
     left_over = 0
     if rest is not None and leftovers_apart:
@@ -285,7 +255,6 @@ def _join_leftovers(
     folder: str,
     parts: list[WrittenPart],
     batch_size: int,
-    files_per_folder: int,
 ) -> list[MinibatchFile]:
     """Join the leftovers into minibatches, ordered by partition, in one Spark job."""
     files = [
@@ -299,15 +268,13 @@ def _join_leftovers(
     minibatches = list(enumerate(cut_files(files, [*range(0, total, batch_size), total])))
     context = context_of(spark)
     tasks = context.parallelize(minibatches, min(len(minibatches), context.defaultParallelism))
-    write = partial(write_joined, folder=folder, files_per_folder=files_per_folder)
+    write = partial(write_joined, folder=folder)
     written = collect(spark, tasks.map(write), description="join leftovers")
     remove_tree(join(folder, _LEFTOVERS))
     return written
 
 
-def write_joined(
-    numbered: tuple[int, list[FileToRead]], *, folder: str, files_per_folder: int
-) -> MinibatchFile:
+def write_joined(numbered: tuple[int, list[FileToRead]], *, folder: str) -> MinibatchFile:
     """Write one minibatch, given as its number and its pieces of leftover files."""
     number, pieces = numbered
     reader = MinibatchReader()
@@ -317,7 +284,7 @@ def write_joined(
         if isinstance(found, UnusableItem):
             raise DataError(found.message)
         datasets.append(from_bytes(found))
-    writer = _Writer(folder, "rest", files_per_folder=files_per_folder, start=number)
+    writer = _Writer(folder, "rest", start=number)
     return writer.write_file(DataSet.concatenate(datasets))
 
 

@@ -147,20 +147,7 @@ _TEXTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FormatInfo:
-    """A format.
-
-    Attributes:
-        reader: the function of `sparkwright.data` that reads the format.
-        title: short title for a form.
-        advice: one sentence on the expected files.
-        names: options that forms show first.
-        further: options that forms show under "More options".
-        endings: file extensions of the format, without the dot.
-        needs_url: whether the data has a URL.
-        columns: whether the data has columns, or keys, to select.
-        labeled: whether a label must be selected.
-        can_infer: whether classes can be inferred from a text label.
-    """
+    """A format and the options that its form shows first (`names`) and further down (`further`)."""
 
     reader: Callable[..., Any]
     title: str
@@ -290,15 +277,7 @@ FORMATS: dict[SourceFormat, FormatInfo] = {
 
 
 def guess_format(url: str, names: Sequence[str] = (), folders: Sequence[str] = ()) -> SourceFormat:
-    """Guess the format of the data at `url`.
-
-    Args:
-        url: a file, a folder or a pattern.
-        names: names of the files in the folder.
-        folders: names of its subfolders.
-
-    Returns:
-        The most likely format: "images" for subfolders without known files; "csv" as the fallback.
+    """Guess the format from the names of a folder's files and subfolders; the fallback is "csv".
 
     Example:
         >>> guess_format("s3://bucket/pets/", ["a.jpg", "b.jpg", "readme.txt"])

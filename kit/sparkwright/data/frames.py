@@ -10,10 +10,11 @@ from ._arrow_columns import column_of
 from ._column_choice import Columns, column_groups, schema_of
 from ._columnar import is_nested
 from ._skipped import SkipLog, report, taken
-from ._table_schema import TableSchema, listed
+from ._table_schema import TableSchema
 from .dataset import DataSet
 from .tables import to_dataset
 from .texts import is_string
+from .wording import listed
 
 Library = Literal["pandas", "Spark"]
 Kind = Literal["number", "decimal", "text", "time", "nested", "other"]
@@ -45,17 +46,10 @@ _REMEDIES: Mapping[tuple[str, str], str] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FrameColumns:
-    """The selected columns of a DataFrame: the arguments of `fit` and `start`.
+    """The selected columns of a DataFrame: the arguments of `fit` and `start`."""
 
-    Attributes:
-        features: columns of the only input, or input name -> columns; None: all other columns.
-        label: the column or columns to predict; None: the column `label`, if it exists.
-        weights: the column of example weights; None: no weights.
-        needs_label: whether a DataFrame without a label is an error.
-    """
-
-    features: Columns | Mapping[str, Columns] | None = None
-    label: str | Sequence[str] | None = None
+    features: Columns | Mapping[str, Columns] | None = None  # None: all other columns
+    label: str | Sequence[str] | None = None  # None: the column `label`, if it exists
     weights: str | None = None
     needs_label: bool = False
 
@@ -65,11 +59,7 @@ class FrameColumns:
         return self.features is None and self.label is None
 
     def labels(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return the label columns of a DataFrame with `columns`.
-
-        Raises:
-            DataError: if a selected column is missing, or a label is required.
-        """
+        """Return the label columns of a DataFrame with `columns`."""
         label = "label" if self.label is None and "label" in columns else self.label
         names = () if label is None else (label,) if isinstance(label, str) else tuple(label)
         given: Any = self.features or ()
@@ -116,19 +106,7 @@ def schema_of_frame(
     values: Callable[[tuple[str, ...]], Mapping[str, Iterable[str]]],
     shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> TableSchema:
-    """Return the schema of a DataFrame; text labels become classes.
-
-    Args:
-        kinds: column -> Arrow type; None: Arrow has no such type.
-        shown: column -> type name for messages.
-        chosen: the selected columns.
-        library: library of the DataFrame.
-        values: columns -> the distinct texts of each.
-        shapes: column of arrays -> shape of each array; default None: no such columns.
-
-    Raises:
-        DataError: naming the columns that are missing or have an unsupported type.
-    """
+    """Return the schema of columns of Arrow types (None: of no such type) and shown types."""
     columns = list(kinds)
     labels = chosen.labels(columns)
     named = len(labels) == 1 and kind_of(kinds[labels[0]]) == "text"
@@ -158,17 +136,7 @@ def schema_of_frame(
 def refuse_unsuitable(
     kinds: Mapping[str, Any], shown: Mapping[str, str], *, library: Library, decimals: bool = True
 ) -> None:
-    """Raise for non-numeric columns before training starts.
-
-    Args:
-        kinds: column -> Arrow type; None: Arrow has no such type.
-        shown: column -> type name for messages.
-        library: library of the DataFrame.
-        decimals: whether decimal numbers are allowed; default True.
-
-    Raises:
-        DataError: naming all these columns, their types and remedies.
-    """
+    """Raise DataError for non-numeric columns before training starts; see `schema_of_frame`."""
     allowed = ("number", "decimal") if decimals else ("number",)
     held: dict[str, Kind] = {name: kind_of(kind) for name, kind in kinds.items()}
     wrong = {name: kind for name, kind in held.items() if kind not in allowed}
@@ -245,14 +213,7 @@ def refuse_missing(table: Any, schema: TableSchema, *, library: Library) -> None
 def examples_of(
     table: Any, schema: TableSchema, place: Callable[[int], str], log: SkipLog
 ) -> DataSet | None:
-    """Return the valid examples of an Arrow table, or None; integer labels stay integers.
-
-    Args:
-        table: `pyarrow.Table` or `RecordBatch`.
-        schema: which columns become which arrays.
-        place: row -> its location, for messages.
-        log: receives invalid rows, naming row and column.
-    """
+    """Return the valid examples of an Arrow table, or None; `place` locates a row for messages."""
     made, faults = to_dataset(table, schema=schema)
     labels = {output: _integers(table, names, schema) for output, names in schema.labels.items()}
     columns = made.columns() | {

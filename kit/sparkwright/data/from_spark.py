@@ -135,20 +135,7 @@ def arrow_kinds(frame: "DataFrame") -> tuple[dict[str, Any], dict[str, str]]:
 def from_frame(
     frame: "DataFrame", chosen: FrameColumns, schema: TableSchema | None = None
 ) -> DistributedDataSet:
-    """Read a DataFrame whose columns are selected, or known from earlier data.
-
-    Scalar columns are read by a `TableSchema`, like those of files; arrays and vectors by
-    `from_dataframe`.
-
-    Args:
-        frame: the DataFrame.
-        chosen: the selected columns; by default Spark ML's `features` and `label`, or `label` and
-            all other columns as features.
-        schema: schema of earlier data, used if the DataFrame has all its columns; or None.
-
-    Raises:
-        DataError: on the driver, naming the columns that are missing or not numeric.
-    """
+    """Read the chosen columns of a DataFrame, or those of a `schema` of earlier data."""
     if schema is not None and chosen.is_default and set(schema.used) <= set(frame.columns):
         return _by_schema(frame, schema)
     if chosen.is_default and "features" in frame.columns:
@@ -276,12 +263,7 @@ def _column_array(batch: Any, name: str) -> Any:
 
 
 def dense(column: Any, called: str) -> Any:
-    """Return an Arrow column of numbers, texts or (nested) arrays of equal length as (rows, ...).
-
-    Raises:
-        DataError: naming the column as `called`, for missing values, other types or unequal
-            lengths.
-    """
+    """Return an Arrow column of numbers, texts or (nested) arrays of one length as (rows, ...)."""
     if not is_nested(column.type):
         return numbers_of(column, called)
     lengths = lengths_of(column, called)

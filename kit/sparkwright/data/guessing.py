@@ -25,11 +25,6 @@ _error, _warning = DataProblem.error, DataProblem.warning
 def guess_csv(content: bytes, name: str = "", *, is_all: bool = True) -> dict[str, Any]:
     r"""Guess the options of a DataSource from the first bytes of a CSV file; without defaults.
 
-    Args:
-        content: the first bytes of the file.
-        name: name of the file; `.tsv` means tabs.
-        is_all: whether `content` is the whole file; else its last line may be cut. Default True.
-
     Example:
         >>> guess_csv(b"name;age\nAnn;31\nBob;40\n")
         {'delimiter': ';'}
@@ -257,13 +252,7 @@ def copies(
 def label_problems(
     labels: Sequence[tuple[str, int]], *, unit: str, is_all: bool
 ) -> list[DataProblem]:
-    """Warn if there is a single class, or if classes are rare.
-
-    Args:
-        labels: (class, count) pairs, the most frequent first.
-        unit: singular noun for one item.
-        is_all: whether the counts are of all data.
-    """
+    """Warn of a single class or rare ones; `labels` are (class, count) pairs, the largest first."""
     if len(labels) == 1:
         name, count = labels[0]
         sentence = (

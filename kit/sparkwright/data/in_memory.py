@@ -17,7 +17,7 @@ from ._filling import fill_missing
 from ._local_data import LocalData
 from ._skipped import Skipped
 from ._table_files import ColumnOptions
-from ._table_schema import Statistic, TableSchema, listed
+from ._table_schema import Statistic, TableSchema
 from ._table_source import LocalTable, check_no_choice
 from .dataset import Array, DataSet
 from .frames import (
@@ -29,7 +29,7 @@ from .frames import (
     schema_of_frame,
 )
 from .pieces import SkipLog
-from .wording import with_options_of
+from .wording import listed, with_options_of
 
 # Options that choose columns.
 _COLUMNS = {"features", "labels", "text", "weights"}
@@ -87,19 +87,7 @@ def in_memory(
     chosen: FrameColumns | None = None,
     schema: TableSchema | None = None,
 ) -> LocalData | None:
-    """Return the examples of in-memory data, or None for other data.
-
-    Args:
-        data: a DataSet; the result of `read_csv` and similar functions; a pandas DataFrame; or, as
-            in Keras, a tuple (x,), (x, y) or (x, y, weights) of arrays, pandas DataFrames and
-            Series, or dictionaries input or output name -> array.
-        option: name of the argument, for messages.
-        chosen: the selected columns of a DataFrame; default None: see `FrameColumns`.
-        schema: schema of earlier data, used if a DataFrame has all its columns; default None.
-
-    Raises:
-        DataError: if lengths differ, values are missing, or arrays or columns are not numeric.
-    """
+    """Return in-memory data as examples, None for other data; `schema` is of earlier data."""
     if isinstance(data, LocalData):
         return data
     if isinstance(data, DataSet):

@@ -243,11 +243,7 @@ def checked_dataset(content: bytes) -> DataSet:
 
 
 class ArrowChecker:
-    """Validate many files of one layout, parsing only the first.
-
-    The header of a stream describes all but the values, so a file with the same header and length
-    as a valid one is valid.
-    """
+    """Validate files of one layout: an equal header and length need no second parsing."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[bytes, tuple[int, Columns]]] = {}

@@ -156,11 +156,7 @@ def cut_files(files: Sequence[FileToRead], edges: Sequence[int]) -> list[list[Fi
 
 
 def equal_shares(files: Sequence[FileToRead], shares: int) -> list[list[FileToRead]]:
-    """Split files into at most `shares` ranges whose numbers of examples differ by at most one.
-
-    The number of ranges is at most that of files. Equal partitions need no repartition before
-    training.
-    """
+    """Split files into at most `shares` ranges whose numbers of examples differ by at most one."""
     total = sum(file.examples or 0 for file in files)
     shares = max(1, min(shares, len(files)))
     return cut_files(files, [total * number // shares for number in range(shares + 1)])
@@ -173,11 +169,7 @@ def is_rdd(value: Any) -> bool:
 
 
 def find_files(where: Any, *, ours: bool) -> FoundFiles:
-    """Find the files at `where`, on the driver; see `from_minibatches`.
-
-    With `ours` (no loader), text files are lists of paths, and only the `.arrow` files of other
-    folders are data. Otherwise every file is data.
-    """
+    """Find the files at `where`, on the driver; with `ours` (no loader) only lists and `.arrow`."""
     if isinstance(where, ExportedDataSet):
         where = where.url
     if isinstance(where, (str, os.PathLike)):
@@ -301,11 +293,7 @@ def check_complete(folder: str, written: set[str]) -> None:
 
 
 def check_visible(spark: "SparkSession", *urls: str) -> None:
-    """Check in a Spark job that executors read the same file as the driver.
-
-    The first of `urls` that the driver can read is checked. Nothing is checked if Spark is local
-    or no file is readable.
-    """
+    """Check in a Spark job that executors read the same file as the driver, unless it is local."""
     if is_local(spark):
         return
     for url in urls:

@@ -40,19 +40,7 @@ def from_pieces(
     fingerprint: str | None = None,
     class_names: Mapping[str, Sequence[str]] | None = None,
 ) -> DistributedDataSet:
-    """Create a distributed data set by applying `read` to `pieces`, in order.
-
-    Args:
-        spark: the session.
-        pieces: picklable descriptions of the pieces.
-        read: piece, log -> DataSets; runs on executors; small DataSets are joined to chunks.
-        sizes: approximate bytes of each piece, to balance the partitions.
-        partitions: number of partitions, at most one per piece; default None: Spark's default
-            parallelism, or more if a partition would exceed 128 MiB.
-        on_error: behavior of `log.skip`: "raise" (default) or "skip".
-        fingerprint: changes when the pieces, their content or the reader's options change.
-        class_names: output name -> names of its classes.
-    """
+    """Create a data set by applying `read` to picklable `pieces`, in order; `sizes` in bytes."""
     check_on_error(on_error)
     groups = group_by_size(sizes, partition_count(spark, sizes, partitions))
     return read_groups(
@@ -81,17 +69,7 @@ def read_groups(
     gives_chunks: bool = False,
     **known: Any,
 ) -> DistributedDataSet:
-    """Create a distributed data set by applying `read` to the pieces of each partition.
-
-    Args:
-        spark: the session.
-        groups: the pieces of each partition; or an RDD of lists of pieces, which keeps its
-            partitions.
-        read: all pieces of a partition, log -> DataSets; runs on executors.
-        on_error: behavior of `log.skip`: "raise" or "skip".
-        gives_chunks: whether `read` yields chunks instead of DataSets.
-        known: further arguments of `DistributedDataSet`.
-    """
+    """Create a data set by applying `read` to the pieces of each partition."""
     check_on_error(on_error)
     context = context_of(spark)
     rdd: Any = groups

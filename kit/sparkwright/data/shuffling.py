@@ -67,11 +67,7 @@ def place(
     partition_of: Callable[[int], int] = int,
     join: Callable[[Iterable[tuple[Key, bytes]]], Iterator[bytes]] | None = None,
 ) -> "RDD[bytes]":
-    """Send every example to its target by `placement`, in one shuffle.
-
-    A partition may hold several consecutive targets (`partition_of`: target -> partition). `join`
-    joins the pieces of a partition, sorted by key, to chunks; by default in their original order.
-    """
+    """Send every example to its target, in one shuffle; `join` joins pieces sorted by key."""
     # Any: PySpark's annotations of the sort below do not accept tuple keys.
     pieces: Any = rdd.mapPartitionsWithIndex(
         partial(
@@ -200,11 +196,7 @@ def _permuted(
 class RandomBlocks:
     """Placement of a shuffle: assigns each example to one of `partitions * blocks` blocks.
 
-    All choices of the examples of a target partition are equally likely. Within the partition,
-    each example falls into a block independently and uniformly, as if the block were the first
-    digit of a random key. With a uniform permutation of each block (`order_of`), all orders of the
-    examples are equally likely. Block sizes are random, and small enough for memory even if the
-    partition is not.
+    With a random order within each block (`order_of`), all orders of a partition are as likely.
     """
 
     def __init__(

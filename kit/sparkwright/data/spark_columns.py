@@ -16,14 +16,7 @@ def quoted(name: str) -> str:
 
 
 def addressed(frame: "DataFrame", names: Iterable[str]) -> "tuple[DataFrame, list[Column]]":
-    """Return columns of a frame, vectors of Spark ML as arrays, and the frame that has them.
-
-    That frame has all columns of `frame` in their order, under other names if `frame` has names
-    that differ only in case, which Spark would not tell apart.
-
-    Raises:
-        DataError: if a column is missing, or there several times.
-    """
+    """Return columns of a frame, vectors of Spark ML as arrays, and the frame that has them."""
     from pyspark.ml.functions import vector_to_array
     from pyspark.ml.linalg import VectorUDT
 
@@ -37,6 +30,7 @@ def addressed(frame: "DataFrame", names: Iterable[str]) -> "tuple[DataFrame, lis
             f"columns must have unique names. Received: {repeated} several times. Rename them: "
             "`frame.toDF(…)`."
         )
+    # Spark would not tell names apart that differ only in case: its frame gets other names.
     of_name = {name: place for place, name in enumerate(all_names)}
     texts = {name: quoted(name) for name in wanted}
     if len({name.casefold() for name in all_names}) < len(all_names):

@@ -10,27 +10,20 @@ from numpy.typing import NDArray
 
 from sparkwright.data._arrow_columns import Mask, arrays, column_of, distinct, numbers, texts
 from sparkwright.data._skipped import Fault
-from sparkwright.data._table_schema import Missing, TableSchema, listed
+from sparkwright.data._table_schema import Missing, TableSchema
 from sparkwright.data.classes import one_hot
 from sparkwright.data.dataset import Array, DataSet
+from sparkwright.data.wording import listed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Piece:
-    """A file, or a part of one.
-
-    Attributes:
-        url: URL of the file.
-        parts: half-open range of bytes, row groups or record batches; None: the whole file.
-        is_whole: whether the piece is the whole file.
-        rows_before: number of rows in the file before the piece; None: unknown.
-        size_bytes: approximate size.
-    """
+    """A file, or a half-open range of its bytes, row groups or record batches."""
 
     url: str
     parts: tuple[int, int] | None = None
     is_whole: bool = True
-    rows_before: int | None = 0
+    rows_before: int | None = 0  # rows of the file before the piece; None: unknown
     size_bytes: int = 0
 
     @property
@@ -41,19 +34,10 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """How to convert one column to numbers.
-
-    Attributes:
-        column: name of the column.
-        classes: None: numbers; else the number of classes or their names; "infer" keeps the text.
-        hot: whether to one-hot encode classes.
-        shape: shape of the arrays in the column; None: scalars.
-        is_integer: whether to convert numbers to int32.
-        option: the option that lists the classes, for messages.
-    """
+    """How to convert one column to numbers; `option` lists the classes, for messages."""
 
     column: str
-    classes: int | tuple[str, ...] | Literal["infer"] | None = None
+    classes: int | tuple[str, ...] | Literal["infer"] | None = None  # "infer" keeps the text
     hot: bool = False
     shape: tuple[int, ...] | None = None
     is_integer: bool = False
@@ -69,16 +53,7 @@ Convert = Callable[[Any, Shown | None], tuple[Any, list[Fault]]]
 def to_dataset(
     table: Any, shown: Shown | None = None, *, schema: TableSchema
 ) -> tuple[DataSet, list[Fault]]:
-    """Convert all rows of a table to a DataSet; rows listed in the faults hold arbitrary values.
-
-    Args:
-        table: `pyarrow.Table` or `RecordBatch` with at least the columns that the schema uses.
-        shown: original values for messages; default None: the values of the table.
-        schema: which columns become which arrays.
-
-    Raises:
-        DataError: if the type of a column does not match the schema.
-    """
+    """Convert all rows of an Arrow table; rows listed in the faults hold arbitrary values."""
     columns = Columns(table, schema.missing, shown, schema.fills)
     features = {
         name: columns.side_by_side([_feature(schema, column) for column in names], fill=True)
@@ -122,11 +97,7 @@ class Columns:
         self.faults: list[Fault] = []
 
     def side_by_side(self, parts: Sequence[Part], *, fill: bool = False) -> Array:
-        """Return several columns as one array.
-
-        The result is (n, width) float32, or int32 if all parts are int32. A single column of arrays
-        gives (n, …). With `fill`, missing numbers are replaced.
-        """
+        """Return columns as (n, width) float32, or int32 if all are; one of arrays as (n, …)."""
         if all(p.classes is None and p.shape is None and not p.is_integer for p in parts):
             return self._numbers([part.column for part in parts], fill=fill)
         made = [self._part(part, fill=fill) for part in parts]

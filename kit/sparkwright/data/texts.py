@@ -22,12 +22,7 @@ def is_string(kind: Any) -> bool:
 
 
 def as_texts(name: str, array: Array) -> Array:
-    """Return `array` with `str` elements; bytes are decoded.
-
-    Raises:
-        DataError: naming the array, for missing values, elements other than text, and invalid
-            UTF-8.
-    """
+    """Return `array` with `str` elements; bytes are decoded."""
     texts: list[Any] = array.ravel().tolist()
     kinds = set(map(type, texts))
     if kinds <= {str}:
@@ -57,22 +52,14 @@ def size_bytes(array: Array) -> int:
 
 
 def to_utf8(array: Array) -> tuple[NDArray[np.int64], bytes]:
-    """Return the (..., 2) start and end of each text in the concatenated bytes, and the bytes.
-
-    Raises:
-        DataError: for surrogates, which UTF-8 cannot encode.
-    """
+    """Return the (..., 2) start and end of each text in the concatenated bytes, and the bytes."""
     parts = list(map(_utf8, array.ravel().tolist()))
     edges = np.cumsum([0, *map(len, parts)], dtype=np.int64)
     return np.stack([edges[:-1], edges[1:]], axis=-1).reshape(*array.shape, 2), b"".join(parts)
 
 
 def from_utf8(edges: NDArray[np.int64], content: Any, *, decode: bool = True) -> Array:
-    """Invert `to_utf8`; without `decode`, return texts as bytes.
-
-    Raises:
-        ValueError: if `content` is not UTF-8.
-    """
+    """Invert `to_utf8`; without `decode`, return texts as bytes."""
     found = np.empty(edges.shape[:-1], object)
     texts = [bytes(content[start:stop]) for start, stop in edges.reshape(-1, 2).tolist()]
     found.reshape(-1)[:] = [text.decode() for text in texts] if decode else texts
@@ -80,12 +67,7 @@ def from_utf8(edges: NDArray[np.int64], content: Any, *, decode: bool = True) ->
 
 
 class TextColumn:
-    """A memory-mapped array of text in a file; indexing returns UTF-8 bytes.
-
-    Attributes:
-        dtype: dtype of text in a DataSet.
-        shape: (rows, ...).
-    """
+    """A memory-mapped (rows, ...) array of text in a file; indexing returns UTF-8 bytes."""
 
     def __init__(self, edges: NDArray[np.int64], content: Any) -> None:
         """Use the memory-mapped result of `to_utf8`."""

@@ -7,20 +7,21 @@ from typing import Any, ParamSpec, TypeVar
 
 from sparkwright.errors import ConfigurationError
 
+_SHOWN = 12
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
-def shortened(values: Iterable[Any], *, limit: int = 10) -> str:
-    """Return the first `limit` of `values` as text.
+def listed(names: Iterable[Any]) -> str:
+    """Format names or paths for a message: at most 12, each of at most 250 characters.
 
     Example:
-        >>> shortened(range(20), limit=3)
-        '0, 1, 2, … (20 in all)'
+        >>> listed(["a", "b"])
+        "'a', 'b'"
     """
-    items = list(values)
-    text = ", ".join(clipped(str(item)) for item in items[:limit])
-    return text if len(items) <= limit else f"{text}, … ({len(items)} in all)"
+    shown = [clipped(repr(name), limit=250) for name in names]
+    more = len(shown) - _SHOWN
+    return ", ".join(shown[:_SHOWN]) + (f", … ({more} more)" if more > 0 else "") or "none"
 
 
 def clipped(text: str, *, limit: int = 60) -> str:
@@ -51,9 +52,9 @@ def with_options_of(
         given = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
         named = {p.name: p for p in given if p.kind is p.KEYWORD_ONLY}
         every = [p for each in sources for p in inspect.signature(each).parameters.values()]
-        listed = [p for p in every if p.kind is p.KEYWORD_ONLY and p.name not in named]
+        more = [p for p in every if p.kind is p.KEYWORD_ONLY and p.name not in named]
         first = [p for p in given if p.name not in named]
-        known = {p.name for p in (*given, *listed)}
+        known = {p.name for p in (*given, *more)}
 
         @wraps(function)
         def checked(*arguments: Parameters.args, **options: Parameters.kwargs) -> Result:
@@ -63,7 +64,7 @@ def with_options_of(
             return function(*arguments, **options)
 
         shown: Any = checked
-        shown.__signature__ = own.replace(parameters=[*first, *listed, *named.values()])
+        shown.__signature__ = own.replace(parameters=[*first, *more, *named.values()])
         return checked
 
     return decorated

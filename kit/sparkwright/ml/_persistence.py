@@ -54,14 +54,7 @@ class StageReader(MLReader[Any]):
         self._kind = kind
 
     def load(self, path: str) -> Any:
-        """Read the folder `path`.
-
-        Custom layers, losses and metrics must be registered with `keras.saving`. No code in the
-        folder is executed.
-
-        Raises:
-            DataError: if the folder contains a stage of another class, or a damaged model.
-        """
+        """Read the folder `path` without running its code; custom layers must be registered."""
         metadata = DefaultParamsReader.loadMetadata(path, _place(self))
         expected = f"{self._kind.__module__}.{self._kind.__name__}"
         if metadata["class"] != expected:

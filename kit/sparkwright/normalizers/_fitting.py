@@ -42,11 +42,7 @@ class FittedColumns(NamedTuple):
 def fit_columns(
     data: Any, *, labels: Labels, columns: Columns, per: str
 ) -> dict[str, dict[str, FittedColumns]]:
-    """Compute count, mean, std and range of features and labels; see `Standardize.fit`.
-
-    Returns:
-        "features" and "labels" -> name -> fitted columns.
-    """
+    """Return "features" and "labels" -> name -> fitted columns; see `Standardize.fit`."""
     places = _by_position(columns, getattr(data, "schema", None))
     options: dict[str, Any] = {"labels": _label_names(labels), "columns": places, "per": per}
     if not hasattr(data, "reduce_chunks"):
@@ -217,14 +213,7 @@ class _FittedArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class MeanAndStd(_FittedArray):
-    """Mean and standard deviation of the columns of one array.
-
-    Attributes:
-        per: unit of the statistics: "feature", "element" or "value".
-        columns: chosen positions on the last axis; None: all.
-        mean: float64, (columns,), or the shape of an example, or (1,).
-        std: population standard deviation, shaped as `mean`; 1 where all numbers are equal.
-    """
+    """Float64 mean and population deviation of columns; 1 where all numbers are equal."""
 
     mean: Floats
     std: Floats
@@ -243,14 +232,7 @@ class MeanAndStd(_FittedArray):
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Range(_FittedArray):
-    """Minimum and maximum of the columns of one array.
-
-    Attributes:
-        per: unit of the statistics: "feature", "element" or "value".
-        columns: chosen positions on the last axis; None: all.
-        minimum: float64, (columns,), or the shape of an example, or (1,).
-        maximum: float64, shaped as `minimum`.
-    """
+    """Float64 minimum and maximum of the columns of one array."""
 
     minimum: Floats
     maximum: Floats

@@ -21,21 +21,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Moments:
-    """Moments of columns; all arrays have the same shape.
+    """Moments of columns; the rounding error `mean_rest` keeps means far from 0 exact.
 
-    `squares` are sums of squared distances from the mean. For empty columns, `mean` is 0,
-    `minimum` is inf and `maximum` is -inf. `mean_rest` is the rounding error of the mean; it keeps
-    the standard deviation exact if the mean is far from 0.
-
-    References:
-        T. F. Chan, G. H. Golub, R. J. LeVeque, "Algorithms for computing the sample variance",
-        The American Statistician 37 (1983).
+    T. F. Chan, G. H. Golub, R. J. LeVeque, The American Statistician 37 (1983).
     """
 
     count: NDArray[np.int64]
     mean: Floats
-    squares: Floats
-    minimum: Floats
+    squares: Floats  # sums of squared distances from the mean
+    minimum: Floats  # inf for empty columns, whose mean is 0
     maximum: Floats
     mean_rest: Floats
 
@@ -124,16 +118,9 @@ def numeric_names(chunk: Arrays) -> list[str]:
 
 
 def readings_of(chunk: Arrays, flat_name: str, wanted: str) -> tuple[Per, ...]:
-    """Return the possible column types of an array, judged by these examples; the best one first.
+    """Return the possible column types of an array, judged by these examples; the best first.
 
-    A (n, time) array next to a (n, time, ...) input or output has one number per step, with or
-    without masks. But a vector may have the same length as the sequences of one chunk by accident,
-    so `merge_readings` decides after all chunks.
-
-    Args:
-        chunk: the arrays of one chunk.
-        flat_name: flat name of the array.
-        wanted: "feature" or "element": the column type of arrays with an axis of features.
+    A (n, time) array next to (n, time, ...) has one number per step, or it is a vector by accident.
     """
     check_choice("per", wanted, ("feature", "element"))
     array, mask = chunk[flat_name], mask_of(chunk, flat_name)

@@ -25,15 +25,7 @@ _BLOCK_NUMBERS = 1 << 16  # a block fits into the processor's cache
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class ColumnScale:
-    """`(x - shift) / divisor * factor + offset` for the columns of one array.
-
-    Attributes:
-        per: "feature": one column per position of the last axis; "element": one per element of an
-            example; "value": one for all numbers.
-        shift: float64, (columns,), or the shape of an example, or (1,).
-        divisor: float64, the same shape; never 0.
-        columns: positions of the last axis to scale; None: all.
-    """
+    """`(x - shift) / divisor * factor + offset` of columns, in float64."""
 
     per: Per
     shift: Floats
@@ -60,11 +52,7 @@ class ColumnScale:
     def mapped(
         self, array: Array, direction: Direction, *, what: str, mask: Array | None = None
     ) -> Array:
-        """Scale `array`, or invert the scale with "revert"; computed in float64.
-
-        Numbers are unchanged where `mask`, (n,) or (n, time), is 0. Floats keep their dtype; other
-        numbers become float32. `what` names the array in messages.
-        """
+        """Scale or "revert" `array` in float64 where `mask`, (n,) or (n, time), is not 0."""
         self._check(array, what)
         result = np.empty(array.shape, array.dtype if array.dtype.kind == "f" else np.float32)
         example = array.shape[1:]

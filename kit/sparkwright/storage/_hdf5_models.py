@@ -62,11 +62,7 @@ def _is_old_lambda(value: Mapping[str, Any]) -> bool:
 
 
 def describe_hdf5(file: BinaryIO, url: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Describe the model in a file, without reading weights.
-
-    Returns:
-        The fields that `save_model` writes, and the distributed training settings, if any.
-    """
+    """Return the notes of `save_model` and the training settings, if any; reads no weights."""
     with Hdf5File(file, url) as content:
         config = content.model_config()
         settings: Any = config.get("config")
@@ -94,10 +90,7 @@ def check_hdf5(file: BinaryIO, url: str, *, safe_mode: bool) -> None:
 
 
 def restore_updater(model: Any, path: Path, url: str) -> None:
-    """Load the optimizer's state; Keras itself loads only iterations and learning rate.
-
-    Files of Keras 2 use other names. For them, the state is not loaded, and a warning is issued.
-    """
+    """Load the optimizer's state, of which Keras itself loads only iterations and learning rate."""
     import h5py
 
     if not rebuild_optimizer(model):

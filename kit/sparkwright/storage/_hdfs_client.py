@@ -65,9 +65,9 @@ _NO_HOST = (
 
 
 def on_thread(function: Callable[[], _T], timeout_s: float, *, name: str) -> "Future[_T]":
-    """Call `function` on a daemon thread and return its future after at most `timeout_s`.
+    """Call `function` on a daemon thread; return its future after at most `timeout_s`.
 
-    A thread pool would not do: Python waits for its threads at exit.
+    Python waits at its exit for the threads of a pool, but not for daemons.
     """
     future: Future[_T] = Future()
 

@@ -51,10 +51,9 @@ class _Outward:
 def write_model_archive(
     file: BinaryIO, folder: Path, notes_of: Callable[[dict[str, str]], Mapping[str, Any]]
 ) -> None:
-    """Write the files that Keras saved in `folder` to the archive `file`.
+    """Write the files that Keras saved in `folder` to `file`, which need not be seekable.
 
-    `file` need not be seekable. `notes_of` takes the SHA-256 of every member by name and returns
-    JSON-serializable notes, which are written last.
+    `notes_of`: SHA-256 of each member by name -> notes for JSON, which come last.
     """
     paths = [folder / name for name in _FILES if (folder / name).is_file()]
     paths += sorted(path for path in (folder / _ASSETS).rglob("*") if path.is_file())
@@ -96,12 +95,7 @@ def read_text_members(file: BinaryIO, url: str) -> dict[str, dict[str, Any]]:
 
 
 def unpack_model(file: BinaryIO, url: str, folder: Path | None) -> dict[str, Any]:
-    """Extract Keras' files from the archive in `file` into `folder`, and verify them.
-
-    The archive's own checksums are verified and, if the notes contain digests, the SHA-256 of each
-    file. A DataError names `url` and the member. Without a folder, files are only verified. Return
-    the notes; empty for a file that Keras wrote.
-    """
+    """Verify the archive in `file`, extract it if a folder is given, and return its notes."""
     with opened(file, url) as archive, ThreadPoolExecutor(1) as hashing:
         notes = _json_in(archive, url, NOTES) or {}
         entries = _checked(archive.infolist(), url)
@@ -240,11 +234,7 @@ def _compare(expected: Mapping[str, str], found: Mapping[str, str], url: str) ->
 
 
 def put_normalizer_inside(folder: Path, outer: dict[str, Any], name: str) -> None:
-    """Wrap the model that Keras saved in `folder` in the model with the config `outer`.
-
-    The outer model takes over the optimizer and the `compile` settings, because it has the same
-    variables and outputs.
-    """
+    """Wrap the saved model in the one with the config `outer`, which has its variables."""
     config = json.loads((folder / CONFIG).read_text())
     if "compile_config" in config:
         outer["compile_config"] = config.pop("compile_config")

@@ -33,11 +33,7 @@ _NO_FOLDER_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF}
 
 
 def system_of(url: str) -> tuple[Any, str]:
-    """Return the store of a URL as an fsspec file system, and the path in it.
-
-    Raises:
-        ConfigurationError: if the scheme is misspelled or unknown, or its package is missing.
-    """
+    """Return the store of a URL as an fsspec file system, and the path in it."""
     url = os.fspath(url)
     if url.startswith(f"{HDFS}://"):
         return hdfs_system_of(url)
@@ -99,10 +95,7 @@ def store_errors(url: str, what: str) -> Generator[None]:
 
 
 def looked_in(url: str) -> str:
-    """Return a note on the folder that a relative path was resolved against.
-
-    Notebooks have different working folders.
-    """
+    """Name the folder of a relative path: working folders of notebooks differ."""
     is_relative = "://" not in url and "::" not in url and not os.path.isabs(url)
     return f" (looked in {os.getcwd()})" if is_relative else ""
 
@@ -163,8 +156,7 @@ def beside(path: str, ending: str = "") -> str:
 def put_in_place(system: Any, new: str, path: str, *, folder: bool) -> None:
     """Move a new file or folder to `path`, replacing an existing one.
 
-    A file is replaced atomically if the store supports it. Object stores copy. In all other cases,
-    the old file or folder is moved aside, and restored if the new one cannot be moved.
+    Atomic if the store can; else the old one is moved aside, and restored after a failure.
     """
     is_local = is_on_this_machine(system.unstrip_protocol(path))
     if is_local and not folder:

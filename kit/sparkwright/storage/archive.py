@@ -42,11 +42,7 @@ class ArchiveError(ValueError):
 def write_archive(
     file: BinaryIO, meta: Mapping[str, Any], members: Mapping[str, NDArray[Any] | bytes]
 ) -> None:
-    """Write `meta` and `members` to `file`, which need not be seekable, without copying arrays.
-
-    `meta` must be JSON-serializable; NumPy scalars are allowed. A member is bytes, or a 1-D array
-    of native numbers with a name that ends in ".npy".
-    """
+    """Write `meta` (JSON) and `members` (bytes, or 1-D numbers named ".npy") without copies."""
 
     def described(digests: Mapping[str, str]) -> str:
         return json.dumps({**meta, _DIGESTS: digests}, indent=1, default=_plain_number)
@@ -95,11 +91,7 @@ def _submitted(hashing: ThreadPoolExecutor, member: Member) -> Future[str]:
 
 
 def read_archive(file: BinaryIO) -> tuple[dict[str, Any], dict[str, NDArray[Any] | bytes]]:
-    """Read what `write_archive` wrote; the arrays are writable.
-
-    Raises:
-        ArchiveError: if anything differs from what was written.
-    """
+    """Read what `write_archive` wrote; the arrays are writable."""
     try:
         with zipfile.ZipFile(file) as archive:
             infos = _checked(archive.infolist(), file.seek(0, io.SEEK_END))
@@ -122,11 +114,7 @@ def read_archive(file: BinaryIO) -> tuple[dict[str, Any], dict[str, NDArray[Any]
 def blocks_of(
     archive: zipfile.ZipFile, entry: zipfile.ZipInfo, block_bytes: int = _BLOCK_BYTES
 ) -> Iterator[bytes]:
-    """Yield the content of a member in blocks, and check its size against the directory.
-
-    Blocks bound the memory: `ZipFile.read` would unpack everything before its checks. Callers must
-    first compare `entry.file_size` with a limit.
-    """
+    """Yield the content of a member in blocks: `ZipFile.read` would unpack all before checks."""
     if entry.compress_type not in _UNPACKED_IN_BLOCKS:
         raise zipfile.BadZipFile(
             f"{entry.filename!r} must be stored or deflated, but has the compression "
@@ -214,12 +202,7 @@ def _read_member(
 
 
 def array_in(content: bytes | NDArray[np.uint8]) -> NDArray[Any]:
-    """Return a view of the numbers in an .npy file, without unpickling or trusting its header.
-
-    Raises:
-        ArchiveError: if `content` is not an .npy file of numbers, or its size differs from the
-            header.
-    """
+    """Return a view of the numbers in an .npy file, without unpickling or trusting its header."""
     header = io.BytesIO(bytes(content[:_HEADER_LIMIT_BYTES]))
     form = np.lib.format
     try:

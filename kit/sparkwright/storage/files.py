@@ -26,22 +26,12 @@ from ._stores import (
     system_of as system_of,
 )
 
-_BLOCK_BYTES = 1 << 22
-
 
 @contextlib.contextmanager
 def write_atomically(url: str, *, durable: bool = False) -> Generator[BinaryIO]:
     """Open `url` for writing; the complete file appears only if the block succeeds.
 
-    Parent folders are created.
-
-    Args:
-        url: URL or local path of the file.
-        durable: sync a local file to disk, and remove temporary files left by killed writers of
-            `url`. Default False: the operating system writes the file later.
-
-    Raises:
-        OSError: if the store fails; names `url`.
+    `durable` syncs a local file to disk and removes temporary files of killed writers.
     """
     system, path = system_of(url)
     folder = path.rpartition("/")[0]
@@ -67,10 +57,7 @@ def write_atomically(url: str, *, durable: bool = False) -> Generator[BinaryIO]:
 
 
 def write_bytes(url: str, content: bytes) -> None:
-    """Write the file `url` atomically, replacing an existing one.
-
-    Parent folders are created. Concurrent writers of the same content do not conflict.
-    """
+    """Write the file `url` atomically; concurrent writers of the same content are no conflict."""
     system, path = system_of(url)
     if is_object_store(system):  # a temporary name would only cost a copy
         with store_errors(url, "written"):
@@ -82,20 +69,9 @@ def write_bytes(url: str, content: bytes) -> None:
 
 @contextlib.contextmanager
 def write_folder(url: str) -> Generator[str]:
-    """Create a new hidden folder next to `url`, and move it to `url` if the block succeeds.
+    """Yield a new hidden folder next to `url`, which moves to `url` if the block succeeds.
 
-    Until then, an existing folder at `url` is unchanged. If the block fails, the new folder is
-    removed. Object stores copy; if copying fails, the new folder is kept.
-
-    Args:
-        url: destination of the folder; an existing folder is replaced.
-
-    Yields:
-        The URL of the new folder, which exists once a file is written into it.
-
-    Raises:
-        ConfigurationError: if `url` is the root of a store, which has no parent folder.
-        OSError: if the store fails; names `url`, and the new folder if it was kept.
+    If the block fails, the folder is removed; if an object store fails to copy it, it is kept.
     """
     url = absolute(url)
     system, path = system_of(url)
@@ -179,17 +155,6 @@ def place_of(url: str) -> str:
     return absolute(url).rstrip("/") if local is None else os.path.realpath(local)
 
 
-def move(url: str, to_url: str) -> None:
-    """Move one file within a store or to another, replacing a file at `to_url`."""
-    if place_of(url) == place_of(to_url):
-        raise FileExistsError(f"source and target of a move must differ. Received: {url} for both.")
-    # The copy must be durable before the original is removed. Read errors must name `url`.
-    with open_file(url) as file, write_atomically(to_url, durable=True) as target:
-        while block := _read_block(file, url):
-            target.write(block)
-    remove(url)
-
-
 def move_files(names: Sequence[str], from_url: str, to_url: str) -> None:
     """Move files from one folder of a store to another, replacing files of the same names."""
     for name in names:
@@ -221,8 +186,3 @@ def remove_empty_folder(url: str) -> None:
     with contextlib.suppress(OSError):
         if not system.ls(path):
             system.rmdir(path)
-
-
-def _read_block(file: BinaryIO, url: str) -> bytes:
-    with store_errors(url, "read"):
-        return file.read(_BLOCK_BYTES)

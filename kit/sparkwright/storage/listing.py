@@ -12,13 +12,7 @@ HIDDEN = (".", "_")
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file of a store.
-
-    Attributes:
-        url: location in the form of the request: with scheme and host, or a local path.
-        size_bytes: size of the file.
-        version: changes with the content: the store's ETag or modification time.
-    """
+    """A file of a store; `version` (ETag or modification time) changes with the content."""
 
     url: str
     size_bytes: int
@@ -38,21 +32,7 @@ class Entry:
 def list_files(
     url: str, *, extensions: Sequence[str] | None = None, recursive: bool = True
 ) -> list[StoredFile]:
-    """Return the files that `url` names, sorted by URL.
-
-    Files and folders with names that begin with "." or "_" are skipped: stores and Spark use them
-    for metadata and unfinished files. They are listed only if `url` or its pattern names them.
-
-    Args:
-        url: a file, a folder, or a pattern with `*`, `?`, `[…]` or `**`. If a file of exactly this
-            name exists, `url` is not a pattern.
-        extensions: file extensions to keep, such as "csv", in any case; default None: all.
-        recursive: include sub-folders (default) of a folder or of folders that a pattern matches.
-
-    Raises:
-        FileNotFoundError: if no file matches; names `url`.
-        OSError: if the store fails; names `url`.
-    """
+    """Return the files of a file, folder or pattern, sorted by URL, without hidden names."""
     system, path = system_of(url)
     system.invalidate_cache()
     with store_errors(url, "listed"):
@@ -78,10 +58,7 @@ def list_folder(url: str) -> list[str]:
 
 
 def list_entries(url: str) -> list[str]:
-    """Return the sorted names of a folder's direct entries; sub-folders end with a slash.
-
-    The list is empty if the folder does not exist.
-    """
+    """Return a folder's sorted names, sub-folders with a slash; empty if it does not exist."""
     try:
         return sorted(f"{entry.name}{'/' * entry.is_folder}" for entry in entries_of(url))
     except FileNotFoundError:
@@ -89,12 +66,7 @@ def list_entries(url: str) -> list[str]:
 
 
 def entries_of(url: str) -> list[Entry]:
-    """Return the direct entries of a folder, in the store's order.
-
-    Raises:
-        FileNotFoundError: if the folder does not exist.
-        OSError: if the store fails; names `url`.
-    """
+    """Return the direct entries of a folder, in the store's order."""
     system, path = system_of(url)
     system.invalidate_cache(path)  # some stores cache listings
     with store_errors(url, "listed"):

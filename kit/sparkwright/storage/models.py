@@ -208,14 +208,7 @@ def load_model(
 
 
 def read_notes(url: str) -> dict[str, Any]:
-    """Return the notes of `save_model`; empty for a file that Keras wrote.
-
-    If the store supports seeking, only this part of the file is read.
-
-    Raises:
-        OSError: if the store fails; names the URL.
-        DataError: if the file is not a model file, or the notes are damaged.
-    """
+    """Return the notes of `save_model`, which are read alone; empty for a file of Keras."""
     with open_to_read(url) as file:
         if is_hdf5(file):
             return {}

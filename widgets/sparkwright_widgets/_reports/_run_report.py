@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Any
 
 from sparkwright.data import DataSet, DistributedDataSet
-from sparkwright.data.overview import overview_of
 from sparkwright.errors import ConfigurationError
 from sparkwright.masters import TrainingMaster
 from sparkwright.python_code import to_code
@@ -24,6 +23,7 @@ from ._environment_blocks import environment_block, reproduce_block, warnings_bl
 from ._facts import RunFacts, best_of, epochs_of, facts_of
 from ._learning_blocks import learning_blocks
 from ._network_facts import model_of, network_facts
+from ._overview import overview_of
 from ._page import Section, report_page
 from ._pdf import pdf_of
 from ._saved_model import inspect_model, saved_model_block
@@ -138,7 +138,7 @@ def _overviews(data: Any) -> dict[str, Mapping[str, Any]]:
                 "`data` must be data sets by name, each a DataSet or a DistributedDataSet. "
                 f"Received: {name}={type(each).__name__}."
             )
-        found[str(name)] = overview_of(each).to_dict()
+        found[str(name)] = overview_of(each)
     return found
 
 
