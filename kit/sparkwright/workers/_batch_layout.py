@@ -122,7 +122,8 @@ class BatchLayout:
             mask = get_keras_mask(output)
             found.append(count if mask is None else count * ops.mean(ops.cast(mask, "float32")))
         if not found:
-            return ops.cast(ops.shape(tree.flatten(outputs)[0])[0], "float32")
+            flat: Any = tree.flatten(outputs)
+            return ops.cast(ops.shape(flat[0])[0], "float32")
         return sum(found) / len(found)
 
     def _labeled(self, outputs: Any) -> Iterator[tuple[Any, str]]:
