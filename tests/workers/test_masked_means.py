@@ -117,7 +117,7 @@ def test_each_output_has_the_mean_over_its_own_labels():
         )
 
 
-def test_a_train_step_of_its_own_gets_weights_whose_mean_is_over_what_counts():
+def test_a_custom_train_step_gets_weights_whose_mean_is_over_what_counts():
     class Own(keras.Model):
         def train_step(self, data):
             return super().train_step(data)

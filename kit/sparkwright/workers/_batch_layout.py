@@ -122,8 +122,8 @@ class BatchLayout:
             mask = get_keras_mask(output)
             found.append(count if mask is None else count * ops.mean(ops.cast(mask, "float32")))
         if not found:
-            flat: Any = tree.flatten(outputs)
-            return ops.cast(ops.shape(flat[0])[0], "float32")
+            shape: Any = ops.shape(tree.flatten(outputs)[0])
+            return ops.cast(shape[0], "float32")
         return sum(found) / len(found)
 
     def _labeled(self, outputs: Any) -> Iterator[tuple[Any, str]]:
