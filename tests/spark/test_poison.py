@@ -49,7 +49,8 @@ def test_the_error_names_partition_and_rows_and_the_model_keeps_what_was_learned
     told = caught.value.reason
     first, last = map(int, told.partition("(rows ")[2].partition(")")[0].split(" to "))
     assert first <= POISON <= last < first + 25
-    assert "of partition 0 in epoch 1 (rows" in told
+    # The other worker may end the epoch before the replacement is there; the rows wait.
+    assert re.search(r"of partition 0 in epoch [12] \(rows", told)
     # Four of one minibatch, or more of a row where chance might explain four in two epochs.
     assert 4 <= int(re.search(r"ended the process that trained its rows (\d+) times", told)[1]) <= 6
     assert "SIGKILL" in told
