@@ -100,3 +100,14 @@ def test_class_ignored_by_the_loss_is_accepted():
         layout(model_of(["all"]), PAIR, given)
     loss = keras.losses.SparseCategoricalCrossentropy(ignore_class=-1)
     assert layout(model_of(["all"], loss), PAIR, given)
+
+
+def test_rounded_integers_are_rejected():
+    import keras
+
+    model = keras.Sequential([keras.Input((1,), dtype="int64"), keras.layers.Embedding(3, 2)])
+    numbers = np.array([[3], [16_777_217]])
+    for exact in (numbers, numbers.astype(np.float64), np.float32([[3], [16_777_215]])):
+        layout(model, exact, training=False)
+    with pytest.raises(DataError, match=r"int64. Received: float32.* from 16,777,216 on"):
+        layout(model, numbers.astype(np.float32), training=False)

@@ -32,6 +32,7 @@ class BatchLayout:
         shapes: dict[str, tuple[int | None, ...]] = {}
         for name, (dtype, shape) in zip(inputs, signature.inputs.values(), strict=True):
             _check_feature(name, groups.features[name], dtype, shape)
+            _check_integers(name, columns[f"features/{name}"], dtype)
             shapes[f"features/{name}"] = shape
         if computes_own_loss(model) or not signature.outputs:
             names = outputs = label_order(signature, list(groups.labels))
@@ -246,6 +247,21 @@ def _check_feature(
         raise DataError(
             f"features {name!r} must have the shape that the network takes, "
             f"{_shape_text(wanted)} an example. Received: {_shape_text(given)}."
+        )
+
+
+def _check_integers(name: str, array: NDArray[Any], dtype: str) -> None:
+    """Raise DataError if whole numbers for an integer input were rounded to float32."""
+    if "int" not in dtype or array.dtype.kind != "f" or not array.size:
+        return
+    exact = 1 << (np.finfo(array.dtype).nmant + 1)
+    largest = np.abs([np.min(array), np.max(array)]).max()
+    if largest >= exact:
+        raise DataError(
+            f"features {name!r} must be integers for the network's input, {dtype}. Received: "
+            f"{array.dtype}, in which whole numbers from {exact:,} on are rounded, up to "
+            f"{largest:,.0f}. Pass them as a NumPy array of integers, `frame.to_numpy()`, or as a "
+            "column of a Spark DataFrame."
         )
 
 
