@@ -255,7 +255,7 @@ def _footprint(spark):
     own = Path(tempfile.gettempdir())
     files = {
         *own.glob("sparkwright-*-export-*"),
-        *own.glob("sparkwright-*/shard-*"),
+        *own.glob("sparkwright-*/sparkwright-*-scratch-*"),
         *_shards(spark),
     }
     jvm = None if os.environ.get(_CONNECT) else spark.sparkContext._jsc
@@ -272,7 +272,7 @@ def _leaked(before, after):
     return {kind: after[kind] - before[kind] for kind in after if after[kind] - before[kind]}
 
 
-def _assert_settles(leaked, seconds=5.0):
+def _assert_settles(leaked, seconds=20.0):
     import time
 
     deadline = time.monotonic() + seconds
