@@ -291,6 +291,7 @@ REFUSED = {
     "evaluation with options": {
         "top_n_correct": [-1, 1.0],
         "kept_errors/0/probability": [math.inf],
+        "kept_errors/0/predicted": [99],
         "kept_errors/0/step": [[-1]],
     },
     "binary with ROC": {

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from sparkwright.errors import ConfigurationError
+from sparkwright.errors import ConfigurationError, DataError
 
 from .abstract import AbstractEvaluation, Batch
 from .checks import (
@@ -128,6 +128,11 @@ class Evaluation(BinaryRates):
         for key, value in found.items():
             object.__setattr__(self, key, value)
         self._check_names()
+        if any(max(error.actual, error.predicted) >= self.classes for error in self.kept_errors):
+            raise DataError(
+                "`kept_errors` must have only classes of `confusion`. "
+                f"Received: {self.kept_errors!r:.200} with {self.classes} classes."
+            )
 
     def _counted(self, batch: Batch) -> Self:
         rows = labeled_rows(batch.labels, batch.predictions, mask=batch.mask)
