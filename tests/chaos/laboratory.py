@@ -14,12 +14,20 @@ from tests.chaos import counting, faults
 from tests.chaos.experiments import PEER_TIMEOUT_S
 from tests.chaos.verdicts import Verdict, judge
 from tests.chaos.watched import Watched
-from tests.support.leftovers import shards_of
+from tests.support.leftovers import shards_that_stay
 
 import sparkwright as sw
 
 LIMIT_S = 90.0
 _READY_S = 90.0
+
+
+def started_driver(script, *arguments):
+    """A process of a script of this folder, which imports the tests."""
+    root = Path(__file__).parents[2]
+    paths = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    return subprocess.Popen([sys.executable, script, *arguments], env=environment, cwd=root)
 
 
 class Laboratory:
@@ -224,18 +232,12 @@ class Laboratory:
 
     def _left(self):
         """The files of runs that neither their tasks, idle trainers nor next tasks remove."""
-        deadline_s = time.monotonic() + 20  # a trainer may be starting
-        while self._files() and time.monotonic() < deadline_s:
-            time.sleep(0.2)
-        if self._files():  # of an executor without a trainer: its next task removes them
+        if shards_that_stay(faults.executors(self.spark)):  # one without a trainer: its next task
             count = 8 * self._executors
             numbers = self.spark.sparkContext.parallelize(range(count), count)
             data = sw.data.from_rdd(self.spark, numbers.map(lambda _: counting.examples(1)))
             sw.SparkNetwork(self.spark, counting.counter(1)).score(data)
-        return self._files()
-
-    def _files(self):
-        return {*shards_of(faults.executors(self.spark))}
+        return shards_that_stay(faults.executors(self.spark), seconds=0)
 
     def verdict(self, watched, *, struck=True, limit_s=LIMIT_S):
         """Wait for the end, and judge it."""
@@ -267,17 +269,8 @@ class Laboratory:
 
     def kill_a_driver(self, experiment, url):
         """Start a driver, wait for checkpoints, kill it; its executors must end by themselves."""
-        root = Path(__file__).parents[2]
         script = Path(__file__).with_name("driver.py")
-        environment = {
-            **os.environ,
-            "PYTHONPATH": f"{root}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
-        }
-        driver = subprocess.Popen(
-            [sys.executable, script, experiment.master, str(experiment.joining), url],
-            env=environment,
-            cwd=root,
-        )
+        driver = started_driver(script, experiment.master, str(experiment.joining), url)
         try:
             deadline_s = time.monotonic() + LIMIT_S
             while len(list(url.glob("*.swc"))) < 2:

@@ -9,7 +9,6 @@ import json
 import os
 import pickle
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import asdict, replace
@@ -19,9 +18,9 @@ import psutil
 from tests.chaos import counting
 from tests.chaos.experiments import Experiment
 from tests.chaos.faults import line_of
-from tests.chaos.laboratory import LIMIT_S, Laboratory
+from tests.chaos.laboratory import LIMIT_S, Laboratory, started_driver
 from tests.support.connect_server import ConnectServer
-from tests.support.leftovers import shards_of
+from tests.support.leftovers import shards_that_stay
 from tests.waiting import wait_until
 
 import sparkwright as sw
@@ -34,12 +33,9 @@ _VERDICT = "verdict"
 
 def perform(experiment, folder):
     """Run an experiment on a server of its own; returns the verdict."""
-    root = Path(__file__).parents[2]
-    paths = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     with ConnectServer(executors=counting.WORKERS + 1) as server:
-        command = [sys.executable, __file__, json.dumps(asdict(experiment)), server.url, folder]
-        driver = subprocess.Popen(command, env=environment, cwd=root)
+        description = json.dumps(asdict(experiment))
+        driver = started_driver(__file__, description, server.url, folder)
         try:
             asked = folder / _ASKED
             wait_until(lambda: asked.exists() or driver.poll() is not None, 2 * LIMIT_S)
@@ -56,7 +52,7 @@ def perform(experiment, folder):
         if experiment.hopeless and verdict.evidence.struck:
             _, left = psutil.wait_procs(executors, timeout=20)
         else:
-            left = _files_left(executors)
+            left = sorted(shards_that_stay(executors))
         if left:
             remarks["left behind"] = f"{len(left)}, such as {left[0]}"
         return replace(verdict, remarks=remarks)
@@ -76,13 +72,6 @@ def _strike(server, experiment):
 def _executors(process):
     children = process.children(recursive=True)
     return [each for each in children if "CoarseGrained" in line_of(each)]
-
-
-def _files_left(executors):
-    deadline_s = time.monotonic() + 20
-    while (left := [*shards_of(executors)]) and time.monotonic() < deadline_s:
-        time.sleep(0.2)
-    return left
 
 
 class _Remote(Laboratory):

@@ -3,8 +3,17 @@
 import contextlib
 import fnmatch
 import os
+import time
 
 import psutil
+
+
+def shards_that_stay(executors, seconds=20):
+    """The files that neither tasks nor idle trainers, one of which may be starting, remove."""
+    deadline_s = time.monotonic() + seconds
+    while (left := {*shards_of(executors)}) and time.monotonic() < deadline_s:
+        time.sleep(0.2)
+    return left
 
 
 def shards_of(executors):
