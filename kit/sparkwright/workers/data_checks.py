@@ -7,7 +7,8 @@ from sparkwright.data import DataSet, DistributedDataSet, LocalData
 from sparkwright.errors import DataError
 from sparkwright.networks.signature import signature_of
 
-from ._batch_layout import SPARSE, BatchLayout, loss_name, losses_of
+from ._batch_layout import BatchLayout
+from ._column_checks import SPARSE, loss_name, losses_of
 
 
 def check_data(model: Any, data: Any, validation: Any = None) -> None:

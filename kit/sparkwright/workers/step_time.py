@@ -16,7 +16,8 @@ from sparkwright.networks import ModelDefinition
 from sparkwright.networks.signature import output_names, signature_of
 from sparkwright.options import check_count
 
-from ._batch_layout import BatchLayout, is_known_loss, losses_of
+from ._batch_layout import BatchLayout
+from ._column_checks import is_known_loss, losses_of
 from ._replica import make_replica
 from ._replica_base import Replica, XlaChoice
 
