@@ -1,6 +1,8 @@
 import numpy as np
 import pandas as pd
 import pytest
+from pyspark.sql import functions as F
+from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.data import ClassIndex, OneHot, join, records, sequences
@@ -123,6 +125,71 @@ def test_two_record_sources_join_as_spark_does(spark):
         sw.DataError, match=r"key None: every key .*Received: none in '(left|right)'"
     ):
         join(spark, frames, **wanted).count()
+
+
+def test_optional_sources_keep_keys_that_they_lack(spark):
+    customers = spark.createDataFrame(
+        [(2, 20.0, 1), (1, 10.0, 0), (3, 30.0, 1)], "id int, a double, y int"
+    )
+    visits = spark.createDataFrame(
+        [(1, 1, 5.0), (3, 2, 6.0), (3, 1, 7.0), (9, 1, 8.0)], "id int, day int, b double"
+    )
+    plans = spark.createDataFrame([(3, "gold"), (2, "basic"), (9, "basic")], "id int, plan string")
+
+    def joined(**options):
+        return join(
+            spark,
+            {
+                "customers": records(customers, key="id"),
+                "visits": sequences(visits, key="id", order="day", optional=True),
+                "plans": records(plans, key="id", optional=True),
+            },
+            features={
+                "x": ("customers", "a"),
+                "visits": ("visits", "b"),
+                "plan": ("plans", OneHot("plan")),
+            },
+            labels={"y": ("customers", "y")},
+            **options,
+        )
+
+    data = joined(missing="drop")
+    found = data.collect()
+    assert found.features["x"].tolist() == [[10], [20], [30]]
+    assert found.features["visits"].tolist() == [[[5], [0]], [[0], [0]], [[7], [6]]]
+    assert found.features_masks["visits"].tolist() == [[1, 0], [0, 0], [1, 1]]
+    assert found.features["plan"].tolist() == [[0, 0], [1, 0], [0, 1]]
+    assert found.labels["y"].tolist() == [0, 1, 1]
+    assert [row.id for row in data.keys.collect()] == [1, 2, 3]
+    with pytest.raises(sw.DataError, match=r"key 9: every key .*Received: none in 'customers'"):
+        joined().count()
+
+
+def test_every_source_may_be_optional(spark):
+    left = spark.createDataFrame([(1, 1.0), (2, 2.0)], "k int, a double")
+    right = spark.createDataFrame([(2, 20.0), (3, 30.0)], "k int, b double")
+    data = join(
+        spark,
+        {n: records(frame, key="k", optional=True) for n, frame in {"l": left, "r": right}.items()},
+        features={"x": ("l", "a"), "z": ("r", "b")},
+    )
+    found = data.collect()
+    assert found.features["x"].tolist() == [[1], [2], [0]]
+    assert found.features["z"].tolist() == [[0], [20], [30]]
+    assert [row.k for row in data.keys.collect()] == [1, 2, 3]
+
+
+@cases(
+    "features, labels, says",
+    ({"x": ("l", "a")}, {"y": ("r", "b")}, "labels must be of a source that has every key"),
+    ({"x": ("r", ClassIndex("b", 2))}, None, "Use `OneHot`"),
+    ids=str,
+)
+def test_zeros_are_never_labels_or_classes(spark, features, labels, says):
+    frame = spark.createDataFrame([(1, 1)], "k int, b int").withColumn("a", F.col("b"))
+    sources = {"l": records(frame, key="k"), "r": records(frame, key="k", optional=True)}
+    with pytest.raises(sw.ConfigurationError, match=says):
+        join(spark, sources, features=features, labels=labels)
 
 
 @pytest.mark.thorough

@@ -31,7 +31,7 @@ from .shuffling import count_examples, shuffle
 
 if TYPE_CHECKING:
     from pyspark import RDD
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from ._alignment import Alignment
     from ._table_schema import TableSchema
@@ -50,6 +50,7 @@ class DistributedDataSet:
         fingerprint: text that changes when the data changes; None if unknown.
         class_names: output name -> names of its classes; empty without named classes.
         schema: the table columns used for the examples; None for other sources.
+        keys: of `join`: DataFrame with a row for each example, in their order; else None.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class DistributedDataSet:
         self._counts = counts
         self._skip_tracker = skip_tracker
         self.schema: TableSchema | None = None
+        self.keys: DataFrame | None = None
 
     def __repr__(self) -> str:
         known = "" if self._counts is None else f", {sum(self._counts)} examples"

@@ -67,14 +67,18 @@ def join(
         features: input name -> (source name, columns). Columns are a name, an index, a `slice` or
             `range` of indices, `OneHot(…)`, `ClassIndex(…)`, or a list of these.
         labels: output name -> (source name, columns), as `features`; default none.
-        missing: keys missing in a source: "error" (default) joins "full" and raises, "drop" joins
-            "inner".
+        missing: keys missing in a source that is not `optional`: "error" (default) raises when the
+            data is read, "drop" leaves them out.
         align: alignment of sequences of different sources. "equal_length" (default) requires
             labels as long as the features, and pads each source at the end. "start" and "end" pad
             all sources to one length, at the end or at the start.
         length: steps of all sequences; default None: the longest length.
         truncate: truncate sequences longer than `length`; default False: raise.
         partitions: number of partitions; default None: Spark's choice.
+
+    Returns:
+        The examples; `keys` of them is a DataFrame of the first source's key columns, in their
+        order.
 
     Raises:
         ConfigurationError: if an option is invalid, or keys have different types.
@@ -97,16 +101,23 @@ def join(
         for group, wanted in (("features", features), ("labels", labels or {}))
         for name, given in wanted.items()
     ]
-    joined = _joined(frames, sources, slots, how="inner" if missing == "drop" else "full")
+    _check_optional(sources, slots)
+    joined = _joined(frames, sources, slots)
+    required = [f"s{i}" for i, source in enumerate(sources.values()) if not source.optional]
+    complete = joined.dropna(subset=required) if required else joined
     places = {name: f"s{i}" for i, name in enumerate(sources) if sources[name].is_sequence}
     lengths = dict.fromkeys(places, (length or 0, True))
     if places and length is None:
-        lengths = _lengths(spark, joined, places, align)
+        lengths = _lengths(spark, complete, places, align)
     options = {"align": align, "truncate": truncate}
-    examples = partial(_examples, slots=slots, names=[*sources], lengths=lengths, **options)
+    optional = {name: source.optional for name, source in sources.items()}
+    examples = partial(_examples, slots=slots, optional=optional, lengths=lengths, **options)
     # Spark computes the shuffles when the RDD is made.
-    action = partial(in_arrow, _in_order(joined, len(sources), partitions), examples, _ROWS)
-    data = run_job(spark, action, description="join by key")
+    ordered = _in_order(complete if missing == "drop" else joined, len(sources), partitions)
+    data = run_job(spark, partial(in_arrow, ordered, examples, _ROWS), description="join by key")
+    first, source = next(iter(sources.items()))
+    names = _chosen(frames[first], source.key, f"sources[{first!r}].key")
+    data.keys = ordered.select(*ordered.columns[: len(names)]).toDF(*names)
     alone = {s.name: s.parts[0].classes for s in slots if s.group == "labels" and len(s.parts) == 1}
     data.class_names = {name: found for name, found in alone.items() if isinstance(found, tuple)}
     return data
@@ -174,10 +185,27 @@ def _parts(item: Any, frame: "DataFrame", option: str, *, alone: bool) -> Iterat
             yield Part(column=column, is_integer=alone and whole, shape=shape)
 
 
+def _check_optional(sources: Mapping[str, Source], slots: Sequence[_Slot]) -> None:
+    """Raise ConfigurationError if zeros for a missing key would be a label or a class."""
+    for slot in slots:
+        source = sources[slot.source]
+        of_classes = any(part.classes is not None and not part.hot for part in slot.parts)
+        if source.optional and slot.group == "labels":
+            raise ConfigurationError(
+                "labels must be of a source that has every key. Received: "
+                f"labels[{slot.name!r}] of {slot.source!r} with optional=True."
+            )
+        if source.optional and of_classes and not source.is_sequence:
+            raise ConfigurationError(
+                "columns of optional records may not be `ClassIndex`, as zeros for a missing key "
+                f"would be the first class. Received: features[{slot.name!r}]. Use `OneHot`."
+            )
+
+
 def _joined(
-    frames: Mapping[str, "DataFrame"], sources: Mapping[str, Source], slots: list[_Slot], how: str
+    frames: Mapping[str, "DataFrame"], sources: Mapping[str, Source], slots: list[_Slot]
 ) -> "DataFrame":
-    """Return the key, and a column s{i} of each source: a struct, or the list of its steps."""
+    """Return all keys, and a column s{i} of each source: a struct, or the list of its steps."""
     from pyspark.sql import functions as F
 
     tables: list[DataFrame] = []
@@ -210,7 +238,7 @@ def _joined(
             "them first. A CSV column is text if any value is not a number."
         )
     on = tables[0].columns[:-1]
-    return reduce(lambda left, right: left.join(right, on, how), tables)
+    return reduce(lambda left, right: left.join(right, on, "full"), tables)
 
 
 def _in_order(joined: "DataFrame", sources: int, partitions: int | None) -> "DataFrame":
@@ -224,14 +252,13 @@ def _in_order(joined: "DataFrame", sources: int, partitions: int | None) -> "Dat
 
 
 def _lengths(
-    spark: "SparkSession", joined: "DataFrame", places: Mapping[str, str], align: Alignment
+    spark: "SparkSession", complete: "DataFrame", places: Mapping[str, str], align: Alignment
 ) -> dict[str, tuple[int, bool]]:
     """Return source -> steps of its longest sequence, and whether others are shorter."""
     from pyspark.sql import functions as F
 
-    sizes = [F.size(place) for place in places.values()]
-    whole = joined.dropna(subset=[name for name in joined.columns if name.startswith("s")])
-    ends = whole.agg(*map(F.min, sizes), *map(F.max, sizes))
+    sizes = [F.when(F.isnull(each), 0).otherwise(F.size(each)) for each in places.values()]
+    ends = complete.agg(*map(F.min, sizes), *map(F.max, sizes))
     found: Any = run_job(spark, ends.first, description="find the longest sequences")
     if found[0] is None:
         raise DataError(
@@ -247,7 +274,7 @@ def _examples(
     rows: Any,
     *,
     slots: Sequence[_Slot],
-    names: Sequence[str],
+    optional: Mapping[str, bool],
     lengths: Mapping[str, tuple[int, bool]],
     align: Alignment,
     truncate: bool,
@@ -256,11 +283,11 @@ def _examples(
     import pyarrow as pa
 
     def at(row: Any) -> str:
-        keys = (str(column[int(row)]) for column in rows.columns[: -len(names)])
+        keys = (str(column[int(row)]) for column in rows.columns[: -len(optional)])
         return f"key {', '.join(map(clipped, keys))}"
 
-    values = dict(zip(names, rows.columns[-len(names) :], strict=True))
-    steps = {name: values[name].value_lengths().to_numpy(zero_copy_only=False) for name in lengths}
+    values = dict(zip(optional, rows.columns[-len(optional) :], strict=True))
+    steps = {name: values[name].value_lengths().fill_null(0).to_numpy() for name in lengths}
     labels, features = (
         {slot.source for slot in slots if slot.group == group and slot.source in steps}
         for group in ("labels", "features")
@@ -269,9 +296,10 @@ def _examples(
         (
             column.is_null().to_numpy(zero_copy_only=False),
             f"every key must be in every source. Received: none in {name!r}. Drop such keys with "
-            '`missing="drop"`.',
+            '`missing="drop"`, or keep them with `optional=True` of the source.',
         )
         for name, column in values.items()
+        if not optional[name]
     ]
     checks += [
         (
@@ -295,9 +323,12 @@ def _examples(
             raise DataError(f"{at(wrong.argmax())}: {rule}")
     arrays: dict[str, Array] = {}
     for slot in slots:
-        column, owner = values[slot.source], np.arange(len(rows))
+        column = values[slot.source]
+        owner = np.flatnonzero(column.is_valid())
         if slot.source in steps:
-            column, owner = column.flatten(), owner.repeat(steps[slot.source])
+            column, owner = column.flatten(), np.arange(len(rows)).repeat(steps[slot.source])
+        else:
+            column = column.drop_null()
         table = Columns(pa.RecordBatch.from_struct_array(column))
         made = table.side_by_side([_sized(part, column) for part in slot.parts])
         for fault in table.faults[:1]:
@@ -308,6 +339,9 @@ def _examples(
             made, mask = pad(made, steps[slot.source], length, align=align)
             if is_masked:
                 arrays[f"{slot.group}_masks/{slot.name}"] = mask
+        elif len(owner) < len(rows):
+            found, made = made, np.zeros((len(rows), *made.shape[1:]), made.dtype)
+            made[owner] = found
         arrays[f"{slot.group}/{slot.name}"] = made[..., 0] if slot.is_flat else made
     return DataSet.from_columns(arrays)
 

@@ -19,6 +19,7 @@ class Source:
     key: Any
     order: Any = ()
     is_sequence: bool = False
+    optional: bool = False
     header: bool
     delimiter: str
 
@@ -31,13 +32,22 @@ class Source:
             )
 
 
-def records(where: Any, *, key: Columns, header: bool = True, delimiter: str = ",") -> Source:
+def records(
+    where: Any,
+    *,
+    key: Columns,
+    optional: bool = False,
+    header: bool = True,
+    delimiter: str = ",",
+) -> Source:
     """Describe a table with one row per key, for `join`.
 
     Args:
         where: a Spark DataFrame, or the URL (a file, folder or pattern) of CSV files, which Spark
             reads.
         key: the key column or columns: names, or indices from 0, or from -1 at the end.
+        optional: whether keys of other sources that are missing here get zeros; default False: see
+            `missing` of `join`.
         header: whether CSV files have a header line; default True. Otherwise columns are named
             `column_0`, `column_1`, …
         delimiter: delimiter of CSV files; default a comma.
@@ -45,11 +55,17 @@ def records(where: Any, *, key: Columns, header: bool = True, delimiter: str = "
     Raises:
         ConfigurationError: if `where` is neither.
     """
-    return Source(where=where, key=key, header=header, delimiter=delimiter)
+    return Source(where=where, key=key, optional=optional, header=header, delimiter=delimiter)
 
 
 def sequences(
-    where: Any, *, key: Columns, order: Columns, header: bool = True, delimiter: str = ","
+    where: Any,
+    *,
+    key: Columns,
+    order: Columns,
+    optional: bool = False,
+    header: bool = True,
+    delimiter: str = ",",
 ) -> Source:
     """Describe a table with a sequence of rows (steps) per key, for `join`.
 
@@ -58,13 +74,15 @@ def sequences(
         key: as for `records`.
         order: the column or columns that sort the steps, as `key`. In CSV files: numbers, dates or
             times; text of a DataFrame sorts as text.
+        optional: whether keys of other sources that are missing here get a sequence without steps,
+            whose mask is 0; default False: see `missing` of `join`.
         header: as for `records`.
         delimiter: as for `records`.
 
     Raises:
         ConfigurationError: if `where` is neither.
     """
-    form: dict[str, Any] = {"header": header, "delimiter": delimiter}
+    form: dict[str, Any] = {"optional": optional, "header": header, "delimiter": delimiter}
     return Source(where=where, key=key, order=order, is_sequence=True, **form)
 
 
