@@ -176,7 +176,7 @@ class ParallelWrapper:
             master=self.master,
             layout=lambda: training.layout,
             options=given,
-            previous=self._active,
+            previous=None if self._active is None else self._active.adapted,
         )
         check_data(self.model, training, validating)
         launcher = LocalLauncher(

@@ -111,6 +111,17 @@ def test_resumed_gradient_sharing_run_continues_with_its_thresholds(blobs, tmp_p
 
 
 @pytest.mark.thorough
+def test_saved_network_continues_with_its_thresholds(spark, blobs, tmp_path):
+    master = sharing(threshold=sw.AdaptiveThreshold(initial=1e3, decay=0.5))
+    network, url = sw.SparkNetwork(spark, model_of(), master), str(tmp_path / "shared.keras")
+    network.fit(blobs, epochs=1)
+    network.save(url)
+    run = sw.SparkNetwork.load(spark, url, master).start(blobs, epochs=1)
+    run.wait(60)
+    assert run.history["threshold"].iloc[0] < 100
+
+
+@pytest.mark.thorough
 @pytest.mark.usefixtures("in_process")
 @cases(
     "options, settings",

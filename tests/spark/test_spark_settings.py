@@ -2,6 +2,7 @@ import dataclasses
 import errno
 import re
 import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import pyspark
@@ -43,6 +44,15 @@ def test_settings_round_trip_through_json_yaml_and_code(settings):
 
     exec(settings.to_code(), {"sw": Stand})
     assert sw.SparkSettings(**given) == settings
+
+
+def test_documentation_names_what_start_spark_sets():
+    page = (Path(__file__).parents[2] / "docs/troubleshooting.md").read_text(encoding="utf-8")
+    rows = [row.split("|") for row in page.splitlines() if row.startswith("| `spark.")]
+    marked = {name for row in rows if "●" in row[1] for name in re.findall(r"`(.*?)`", row[1])}
+    named = {name for row in rows for name in re.findall(r"`(spark\..*?)`", row[1])}
+    chosen = _settings(workers=2, cores=1, memory_mb=1024, master=None, app_name="a")
+    assert marked == named & set(chosen)
 
 
 SECRETS = {

@@ -158,6 +158,12 @@ class TrainingRun:
         return () if self._outcome is None else self._outcome.progress.thresholds
 
     @property
+    def adapted(self) -> dict[str, Any]:
+        """JSON-serializable thresholds and settings, from which the next run continues."""
+        settings = self.configuration.get("master", {})
+        return {"master": settings, "thresholds": list(self.thresholds)}
+
+    @property
     def model(self) -> Any:
         """The trained keras.Model; its weights are the result once the run is over."""
         return self._model

@@ -1,5 +1,6 @@
 """Preparation and start of a run, shared by training on Spark and on one machine."""
 
+import math
 import threading
 import warnings
 import weakref
@@ -52,8 +53,8 @@ class RunBeginning:
         master: TrainingMaster,
         layout: Callable[[], Mapping[str, tuple[Any, Shape]]],  # of the data, see `prepare`
         options: CheckedOptions,
-        # Begins with its thresholds if their options are the same.
-        previous: TrainingRun | None = None,
+        # What trained the model last, as `TrainingRun.adapted` and a saved model have it.
+        previous: Mapping[str, Any] | None = None,
     ) -> None:
         """Validate the model and the options; read the checkpoint at `resume`, if given."""
         check_untrained(model)
@@ -81,8 +82,8 @@ class RunBeginning:
         self.resume: Checkpoint | None = None if resume is None else read_checkpoint(resume)
         self.definition, self.start = ModelDefinition.of(model), DriverModel(model, master)
         if isinstance(master, SharedTrainingMaster):
-            if previous is not None and _adapt_alike(previous.configuration["master"], master):
-                self.start.thresholds = previous.thresholds
+            if previous and _adapt_alike(previous.get("master", {}), master):
+                self.start.thresholds = _usable(previous.get("thresholds", ()))
             if self.resume is not None and not _adapt_alike(self.resume.master, master):
                 progress = replace(self.resume.progress, thresholds=())
                 self.resume = replace(self.resume, progress=progress)
@@ -294,6 +295,14 @@ def _adapt_alike(before: Mapping[str, Any], master: SharedTrainingMaster) -> boo
     """Whether a run with settings `before` adapts its thresholds in the same way as `master`."""
     given = master.to_dict()
     return all(before.get(n) == given[n] for n in ("threshold", "per_variable_thresholds"))
+
+
+def _usable(thresholds: Any) -> tuple[float, ...]:
+    """Return thresholds of a run or a file; empty if they are none."""
+    found: list[Any] = [*thresholds] if isinstance(thresholds, list | tuple) else []  # pyright: ignore[reportUnknownArgumentType]
+    numbers = [float(each) for each in found if isinstance(each, int | float)]
+    usable = len(numbers) == len(found) and all(0 < each < math.inf for each in numbers)
+    return tuple(numbers) if usable else ()
 
 
 def _refuse_low_precision(state: ModelState) -> None:

@@ -35,7 +35,7 @@ from sparkwright.runs.fit_options import (
 from sparkwright.runs.launching import count_text
 from sparkwright.runs.outcome import Engine
 from sparkwright.runs.peer_engine import PeerEngine
-from sparkwright.storage import load_model, save_model
+from sparkwright.storage import load_model, model_info, save_model
 from sparkwright.storage.models import read_notes
 from sparkwright.workers.data_checks import check_data
 
@@ -104,6 +104,7 @@ class SparkNetwork(EvaluatingNetwork):
         self.master = master
         self._exports = Exports(spark)
         self._active: TrainingRun | None = None
+        self._loaded: Mapping[str, Any] | None = None  # how a saved model was trained
 
     def __repr__(self) -> str:
         built = self.model.built
@@ -159,7 +160,7 @@ class SparkNetwork(EvaluatingNetwork):
             master=self.master,
             layout=lambda: self._layout_of(data, given),
             options=given,
-            previous=self._active,
+            previous=self._loaded if self._active is None else self._active.adapted,
         )
         master = beginning.master
         in_rounds = getattr(master, "communication", "ring") == "spark"
@@ -316,6 +317,7 @@ class SparkNetwork(EvaluatingNetwork):
         notes = read_notes(url)
         class_names = notes.get("class_names", {})
         network.class_names = {name: tuple(names) for name, names in class_names.items()}
+        network._loaded = model_info(url).training
         if notes.get("schema") is not None:
             network.schema = TableSchema.from_dict(notes["schema"])
         return network

@@ -67,6 +67,8 @@ def training_summary(master: TrainingMaster | None, run: TrainingRun | None) -> 
         "seconds": round(status.elapsed_s, 3),
         "loss": _last_loss(rows),  # mean over the examples of the last epoch, as trained
     }
+    if run.thresholds:
+        found["thresholds"] = list(run.thresholds)
     if status.validation:
         found["validation_loss"] = float(status.validation[-1].loss)
     return found

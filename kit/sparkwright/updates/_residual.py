@@ -31,11 +31,11 @@ class ResidualClipping(Configuration):
         "was of use.",
     )
     every: int = option(
-        default=5, minimum=1, unit="minibatches", help="How often; 5 costs next to nothing."
+        default=5, minimum=1, unit="messages", help="How often; 5 costs next to nothing."
     )
 
     def due(self, step: int) -> bool:
-        """Return whether to clip in minibatch `step` (from 0), after encoding its message.
+        """Return whether to clip after encoding message `step` (from 0).
 
         Example:
             >>> [step for step in range(12) if ResidualClipping(every=5).due(step)]

@@ -90,7 +90,7 @@ class SharedParameters:
         return self.vector - np.concatenate(self._replica.state.trainable_views())
 
     def encode(self, *, step: int) -> Encoded:
-        """Encode the updates since the last message, in step `step` (from 0)."""
+        """Encode the updates since the last message, as message `step` (from 0)."""
         views = self._replica.state.trainable_views()
         if any(state.to_choose for state in self._states) or self._choose_again:
             self._choose(views)
