@@ -90,7 +90,7 @@ def main():
 
     master = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=32, seed=1)
     with sw.ParallelWrapper(build, master, workers=options.workers) as wrapper:
-        model = wrapper.fit(sw.DataSet(circle(2000)), epochs=options.epochs)
+        model = wrapper.fit(sw.DataSet(circle(2000)), epochs=options.epochs).model
     noise = np.random.default_rng(1).normal(size=(500, model.latent))
     made = model.generator.predict(noise, verbose=0)
     radius = np.linalg.norm(made, axis=1)

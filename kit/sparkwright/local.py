@@ -140,9 +140,11 @@ class ParallelWrapper:
 
     @takes_fit_options
     def fit(self, data: Any, y: Any = None, **options: Unpack[FitOptions]) -> Any:
-        """Train and return the model, which changes in place; blocks. See `start`."""
+        """Train the model in place and return Keras' `History`; blocks. See `start`."""
         with interrupts_held():
-            return self.start(data, y, **options).wait()
+            run = self.start(data, y, **options)
+            run.wait()
+        return run.epoch_history
 
     @takes_fit_options
     def start(self, data: Any, y: Any = None, **options: Unpack[FitOptions]) -> TrainingRun:

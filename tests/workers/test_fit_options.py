@@ -47,6 +47,15 @@ def test_weights_and_splits_equal_keras(blobs, kind, options):
         np.testing.assert_allclose(run.epoch_history.history[name], values, atol=1e-6)
 
 
+def test_fit_returns_what_keras_returns(blobs):
+    x, y = blobs.features["features"], blobs.labels["labels"]
+    with sw.ParallelWrapper(network(), master_of("averaging"), workers=2) as wrapper:
+        found, local = wrapper.fit(x, y, epochs=2), here(network, x, y)
+        assert found.model is wrapper.model
+    assert (found.epoch, found.params["epochs"]) == (local.history.epoch, 2)
+    assert found.history.keys() == local.history.history.keys()
+
+
 def two_outputs():
     keras.utils.set_random_seed(1)
     inputs = keras.Input((4,))
@@ -180,6 +189,8 @@ def test_epochs_must_exceed_the_initial_epoch(blobs):
     "name, remedy",
     ("batch_size", "`batch_size_per_worker`"),
     ("validation_data", "`validation`"),
+    ("validation_freq", "each epoch"),
+    ("x", r"`fit\(x, y\)`"),
     ("x1", "x1="),
 )
 def test_unknown_argument_error_suggests_the_right_name(name, remedy):

@@ -106,6 +106,10 @@ _ELSEWHERE = {
     "labels": "`label` for columns of a DataFrame, and `fit(x, y)` for arrays",
     "batch_size": "`batch_size_per_worker` of the training master",
     "validation_data": "`validation`",
+    "validation_steps": "`validation` with fewer examples; all of them are used",
+    "validation_batch_size": "`batch_size_per_worker` of the training master, for both",
+    "validation_freq": "`validation`, which follows each epoch",
+    "x": "the first argument, `fit(x, y)`",
     "early_stopping": "`callbacks=[keras.callbacks.EarlyStopping(…)]`",
     "verbose": "`display`",
 }

@@ -117,7 +117,7 @@ class SparkNetwork(EvaluatingNetwork):
 
     @takes_fit_options
     def fit(self, data: Any, y: Any = None, **options: Unpack[FitOptions]) -> Any:
-        """Train the model in place and return it; blocks until training ends.
+        """Train the model in place; blocks until training ends.
 
         Args:
             data: a DistributedDataSet, a `data.DataSource`, the URL of exported minibatches (for
@@ -130,13 +130,19 @@ class SparkNetwork(EvaluatingNetwork):
                 `data` contains the labels.
             **options: see `sparkwright.runs.FitOptions`.
 
+        Returns:
+            Keras' `History` with `.history`, `.epoch`, `.params` and `.model`, as `model.fit`
+            returns it; see `TrainingRun.epoch_history`.
+
         Raises:
             RunInterrupted: on an interrupt; the last average is kept, see `TrainingRun.wait`.
             SlotsError: if there are fewer task slots than workers.
             DataError, WorkerError, NetworkError, RunTimeoutError: if training fails.
         """
         with interrupts_held():
-            return self.start(data, y, **options).wait()
+            run = self.start(data, y, **options)
+            run.wait()
+        return run.epoch_history
 
     @takes_fit_options
     def start(self, data: Any, y: Any = None, **options: Unpack[FitOptions]) -> TrainingRun:
