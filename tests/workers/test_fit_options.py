@@ -1,4 +1,5 @@
 import inspect
+from dataclasses import replace
 
 import keras
 import numpy as np
@@ -54,6 +55,18 @@ def test_fit_returns_what_keras_returns(blobs):
         assert found.model is wrapper.model
     assert (found.epoch, found.params["epochs"]) == (local.history.epoch, 2)
     assert found.history.keys() == local.history.history.keys()
+
+
+def test_seed_of_keras_makes_runs_repeatable(blobs):
+    def trained(seed):
+        keras.utils.set_random_seed(seed)
+        model = network()
+        run = fit(model, replace(master_of("averaging"), seed=None), blobs, epochs=1)
+        return run.configuration["seed"], weights(model)
+
+    first, again, other = trained(3), trained(3), trained(4)
+    assert first[0] == again[0] != other[0]
+    np.testing.assert_array_equal(first[1], again[1])
 
 
 def two_outputs():

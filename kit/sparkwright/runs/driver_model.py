@@ -1,6 +1,6 @@
 """The driver's model: training starts from its state, and the result is delivered to it."""
 
-import secrets
+import random
 from dataclasses import replace
 from typing import Any
 
@@ -76,7 +76,10 @@ class DriverModel:
 
 
 def seeded(master: TrainingMaster, *, otherwise: int | None = None) -> TrainingMaster:
-    """Return `master` with a seed: its own, else `otherwise`, else a random one."""
+    """Return `master` with a seed: its own, else `otherwise`, else a random one.
+
+    As Keras' seeds, it is drawn so that `keras.utils.set_random_seed` makes runs repeatable.
+    """
     if master.seed is not None:
         return master
-    return replace(master, seed=secrets.randbits(31) if otherwise is None else otherwise)
+    return replace(master, seed=random.getrandbits(31) if otherwise is None else otherwise)

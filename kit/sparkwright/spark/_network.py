@@ -240,6 +240,10 @@ class SparkNetwork(EvaluatingNetwork):
         """The Keras `History` of the last run (`TrainingRun.epoch_history`); None before a run."""
         return None if self._active is None else self._active.epoch_history
 
+    def summary(self, **options: Any) -> None:
+        """Print the layers, as Keras' `model.summary` with its `options` does."""
+        self.model.summary(**options)
+
     def delete_temp_files(self) -> bool:
         """Delete the minibatches exported by runs of this network; return whether all are gone."""
         return self._exports.delete()

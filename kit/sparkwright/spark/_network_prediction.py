@@ -58,6 +58,7 @@ class PredictingNetwork:
         features: str | Sequence[str] | None = None,
         output_column: str = "prediction",
         eval_workers: int | None = None,
+        verbose: Any = None,
     ) -> Any:
         """Compute the network's outputs on the executors; returns the kind of data given.
 
@@ -86,6 +87,7 @@ class PredictingNetwork:
                 output has one number, otherwise an array; several outputs are a struct by name.
                 Default "prediction".
             eval_workers: as for `do_evaluation`.
+            verbose: accepted as in Keras, but nothing is displayed; default None.
 
         Raises:
             DataError: if the data does not fit the network; for lazy results, on computation.
