@@ -50,6 +50,29 @@ def test_several_evaluations_in_one_pass_equal_local_ones(spark, network, blobs)
     assert network.evaluate_roc_multi_class(data) == found[1]
 
 
+def test_compiled_metrics_are_those_of_keras(spark):
+    keras.utils.set_random_seed(4)
+    inputs = keras.Input((4, 3))
+    rows = keras.layers.Dense(3, activation="softmax", name="rows")(inputs)
+    total = keras.layers.Dense(1, name="total")(keras.layers.Flatten()(inputs))
+    model = keras.Model(inputs, {"rows": rows, "total": total})
+    model.compile(
+        "sgd",
+        {"rows": "sparse_categorical_crossentropy", "total": "mse"},
+        metrics={"rows": ["accuracy", keras.metrics.SparseTopKCategoricalAccuracy(2)]},
+        weighted_metrics={"total": [keras.metrics.MeanAbsoluteError(name="mae")]},
+    )
+    random = np.random.default_rng(5)
+    x = random.normal(size=(70, 4, 3)).astype(np.float32)
+    y = {"rows": random.integers(0, 3, (70, 4)), "total": random.normal(size=70)}
+    expected = model.evaluate(x, y, batch_size=70, verbose=0, return_dict=True)
+    network = sw.SparkNetwork(spark, model)
+    data = from_arrays(spark, x, y, partitions=5)
+    found = network.evaluate(data, return_dict=True, verbose=0)
+    assert found["loss"] == pytest.approx(network.score(data))
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
 def test_data_error_names_the_first_partition_that_has_one(spark, network, blobs):
     narrow = DataSet(blobs.features["features"][:, :3], blobs.labels["labels"])
     parts = context_of(spark).parallelize([blobs, blobs, narrow, blobs, narrow, blobs], 6)

@@ -190,7 +190,7 @@ def test_evaluations_are_updated_after_transfer(prototype):
 
 @cases(
     "result",
-    *(LossSum(3.0, 1.5, 6.0, 3.0), {"y": np.arange(3.0)}, None),
+    *(LossSum(3.0, 1.5, 6.0, 3.0, np.arange(2.0)), {"y": np.arange(3.0)}, None),
     *(ClockState(wall_s=1.0, source="ntp"), (SPANS, ClockState(wall_s=1.0, source="system"))),
 )
 def test_results_are_transferred_without_pickle(result):

@@ -244,7 +244,8 @@ def _added_evaluations(one: Counted, other: Counted) -> Counted:
 
 
 def _added_losses(one: LossSum, other: LossSum) -> LossSum:
-    return LossSum(*(a + b for a, b in zip(one, other, strict=True)))
+    sums: list[Any] = [a + b for a, b in zip(one, other, strict=True)]
+    return LossSum(*sums)
 
 
 def _predicted(

@@ -18,8 +18,17 @@ from sparkwright.evaluation import (
 )
 from sparkwright.networks.signature import output_names, output_types
 from sparkwright.networks.steps import check_example_losses, check_loss_weights
+from sparkwright.workers.inference import metric_values
 
-from ._evaluating import Evaluations, by_output, evaluate, in_given_form, score, worst_examples
+from ._evaluating import (
+    Evaluations,
+    by_output,
+    evaluate,
+    in_given_form,
+    score,
+    worst_examples,
+)
+from ._layout import first_layout
 from ._network_prediction import PredictingNetwork
 from ._predicting import score_examples, score_keyed
 
@@ -102,8 +111,10 @@ class EvaluatingNetwork(PredictingNetwork):
         top_n: int = 1,
         output: str | None = None,
         eval_workers: int | None = None,
-    ) -> Evaluation:
-        """Evaluate a classifier on the executors.
+        return_dict: bool = False,
+        verbose: Any = None,
+    ) -> Any:
+        """Evaluate a classifier on the executors, or any network as Keras does.
 
         Args:
             data: as for `fit`, with labels.
@@ -114,14 +125,23 @@ class EvaluatingNetwork(PredictingNetwork):
             top_n: also compute top-n accuracy; default 1.
             output: name of the network's output to evaluate; default None: the only one.
             eval_workers: as for `do_evaluation`.
+            return_dict: return the loss and the compiled metrics by name, as Keras does; default
+                False.
+            verbose: accepted as in Keras, but nothing is displayed; default None.
 
         Returns:
-            Accuracy, precision, recall, F1, confusion matrix and more, over all examples.
+            An `Evaluation`: accuracy, precision, recall, F1, confusion matrix and more, over all
+            examples. With `return_dict` the dict.
 
         Raises:
             DataError: if the data does not fit the network or has no labels, or is empty.
         """
         data = self._distributed(data if y is None else (data, y), "data", schema=self.schema)
+        if return_dict:
+            check_loss_weights(self.model)
+            with self._inference(batch_size, eval_workers) as inference:
+                found = score(inference, data, normalizer=self.normalizer)
+                return metric_values(inference.definition, found, first_layout(data))
         prototype = Evaluation(self._names_of_classes(class_names, data, output), top_n=top_n)
         return self._evaluate_one(prototype, data, output, batch_size, eval_workers)
 

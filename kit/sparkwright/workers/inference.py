@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 from sparkwright.data import DataSet, Normalizer
 from sparkwright.errors import DataError
 from sparkwright.evaluation import AbstractEvaluation
+from sparkwright.networks import ModelDefinition
 from sparkwright.networks.signature import output_names
 
 from ._batch_layout import BatchLayout
+from ._replica import make_replica
 from ._replica_base import Replica
+from .metric_values import as_keras_logs
 from .requests import Adapting, Evaluating, InferRequest, Predicting, Scoring
 
 Array = NDArray[Any]
@@ -21,12 +24,13 @@ Evaluations = dict[str, tuple[AbstractEvaluation, ...]]
 
 
 class LossSum(NamedTuple):
-    """The summed loss of a set of examples."""
+    """The summed loss of a set of examples, and the accumulators of the compiled metrics."""
 
     examples: float
     total: float  # sum over batches of the mean loss times the number of examples
     labels: float  # that count: examples, or their time steps
     of_labels: float  # sum over batches of the mean loss times the number of labels
+    metrics: NDArray[np.float64]  # as of `Replica.metric_state`
 
 
 def run_inference(replica: Replica, request: InferRequest, gone: threading.Event) -> Any:
@@ -51,6 +55,17 @@ def run_inference(replica: Replica, request: InferRequest, gone: threading.Event
             raise TypeError("layers are adapted without a replica")
 
 
+def metric_values(
+    definition: ModelDefinition, found: LossSum, layout: Mapping[str, Any]
+) -> dict[str, float | Array]:
+    """Return loss and compiled metrics by name, as Keras' `evaluate`, from the sums of all data."""
+    replica = make_replica(definition)
+    example = {name: np.zeros((1, *shape), kind) for name, (kind, shape) in layout.items()}
+    replica.loss(BatchLayout(replica.model, example), example)  # creates the metrics
+    loss = {"loss": found.of_labels / found.labels}
+    return as_keras_logs(loss | replica.metric_results(found.metrics))
+
+
 def _batches(
     request: InferRequest, columns: Mapping[str, Array], gone: threading.Event
 ) -> Iterator[dict[str, Array]]:
@@ -71,6 +86,7 @@ def _score(
         losses = [replica.losses(layout, b, regularization=what.regularization) for b in batches]
         return np.concatenate(losses or [np.empty(0)]).astype(np.float64)
     sums = np.zeros(4)
+    replica.model.reset_metrics()
     for batch in batches:
         loss, labels = replica.loss(layout, batch)
         rows = len(batch[layout.order[0]])
@@ -78,7 +94,8 @@ def _score(
             sums += (rows, loss * rows, labels, loss * labels)
         else:
             sums += (rows, loss, rows, loss)
-    return LossSum(*sums.tolist())
+    examples, total, count, of_labels = sums.tolist()
+    return LossSum(examples, total, count, of_labels, replica.metric_state())
 
 
 def _outputs(replica: Replica, request: InferRequest, gone: threading.Event) -> dict[str, Array]:
