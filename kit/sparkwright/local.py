@@ -19,7 +19,7 @@ from sparkwright.data import (
     read_minibatches,
 )
 from sparkwright.data.frames import FrameColumns
-from sparkwright.data.in_memory import in_memory
+from sparkwright.data.in_memory import conversion_of, in_memory
 from sparkwright.errors import ConfigurationError, SparkwrightError
 from sparkwright.masters import TrainingMaster
 from sparkwright.networks.building import model_of
@@ -263,8 +263,8 @@ def _examples(
         raise ConfigurationError(
             f"`{option}` must be a DataSet, several of them, what `read_csv` and the like return, "
             "a URL of exported minibatches, a pandas DataFrame, or a tuple (features, labels) of "
-            f"arrays. Received: {type(data).__name__}. A DistributedDataSet is for SparkNetwork; "
-            "`data.collect()` brings it here. For files of another format: "
+            f"arrays. Received: {type(data).__name__}.{conversion_of(data)} A DistributedDataSet "
+            "is for SparkNetwork; `data.collect()` brings it here. For files of another format: "
             "`sparkwright.data.read_minibatches`."
         )
     return found

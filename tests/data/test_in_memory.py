@@ -5,7 +5,7 @@ from tests.cases import cases
 
 import sparkwright as sw
 from sparkwright.data.frames import FrameColumns
-from sparkwright.data.in_memory import in_memory
+from sparkwright.data.in_memory import conversion_of, in_memory
 
 FLOWERS = pd.DataFrame(
     {
@@ -162,3 +162,59 @@ def test_incompatible_arrays_raise(data, message):
 def test_other_data_types_raise():
     assert in_memory([1, 2]) is None
     assert in_memory("url") is None
+
+
+X, Y = np.arange(10.0, dtype=np.float32).reshape(5, 2), np.array([0, 1, 0, 1, 1])
+
+
+def of_tensorflow():
+    import tensorflow as tf
+
+    return tf.data.Dataset.from_tensor_slices((X, Y)).batch(2)
+
+
+def of_keras():
+    import keras
+
+    class Batches(keras.utils.PyDataset):
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, number):
+            return X[2 * number : 2 * number + 2], Y[2 * number : 2 * number + 2]
+
+    return Batches()
+
+
+def of_torch():
+    # PyTorch is not a dependency; its loader is an iterable of lists.
+    loader = type("DataLoader", (list,), {"__module__": "torch.utils.data.dataloader"})
+    return loader([[X[:3], Y[:3]], [X[3:], Y[3:]]])
+
+
+@cases("make", of_tensorflow, of_keras, of_torch)
+def test_finite_pipelines_are_read_once(make):
+    found = taken(make()).data
+    np.testing.assert_array_equal(found.features["features"], X)
+    np.testing.assert_array_equal(found.labels["labels"], Y)
+
+
+def test_endless_and_large_pipelines_raise(monkeypatch):
+    with pytest.raises(sw.DataError, match=r"Received: endless batches of .*TfData\(make\)"):
+        taken(of_tensorflow().repeat())
+    monkeypatch.setattr("sparkwright.data._local_data._MOST_BYTES", 30)
+    with pytest.raises(sw.DataError, match=r"Received: more batches of .*TfData\(make\)"):
+        taken(of_tensorflow())
+
+
+@cases(
+    "data, remedy",
+    ((x for x in [(X, Y)]), "zip"),
+    (type("Frame", (), {"to_pandas": None})(), "to_pandas"),
+    (type("Frame", (), {"to_spark": None, "to_pandas": None})(), "to_spark"),
+    (object(), None),
+    ids=["generator", "polars", "pandas on Spark", "other"],
+)
+def test_other_data_has_a_remedy(data, remedy):
+    assert in_memory(data) is None
+    assert conversion_of(data) == "" if remedy is None else remedy in conversion_of(data)

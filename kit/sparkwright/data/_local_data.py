@@ -8,8 +8,13 @@ from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_count
 
 from ._skipped import Skipped
+from .chunks import datasets_of
 from .dataset import DataSet
 from .pieces import SkipLog
+
+_MOST_BYTES = 256 << 20  # of a pipeline that is read into memory
+_INFINITE = -1  # the cardinality of a tf.data.Dataset
+_PIPELINES = ("tensorflow.python.data.", "keras.", "torch.utils.data.")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,3 +113,36 @@ class TfData:
         if self.examples is None:
             return None
         return tuple(len(range(shard, self.examples, shards)) for shard in range(shards))
+
+
+def of_pipeline(data: Any, option: str) -> LocalData | None:
+    """Read a tf.data.Dataset, PyDataset or DataLoader once; None for data of other kinds."""
+    known = any(kind.__module__.startswith(_PIPELINES) for kind in type(data).__mro__)
+    if not (known and (hasattr(data, "__iter__") or hasattr(data, "num_batches"))):
+        return None
+    cardinality = data.cardinality() if hasattr(data, "cardinality") else 0
+    endless = cardinality == _INFINITE or getattr(data, "num_batches", 0) is None
+    found, size = list[DataSet](), 0
+    for batch in () if endless else datasets_of(map(_as_tuple, _each(data))):
+        found.append(batch)
+        size += sum(array.nbytes for array in batch.columns().values())
+        if size > _MOST_BYTES:
+            break
+    if endless or size > _MOST_BYTES:
+        raise DataError(
+            f"`{option}` must be at most {_MOST_BYTES >> 20} MiB, because it is read into memory. "
+            f"Received: {'endless' if endless else 'more'} batches of a {type(data).__name__}. Let "
+            "each worker read its part: `fit(sw.data.TfData(make))`, where `make(shard, shards)` "
+            "returns such as `dataset.shard(shards, shard)`."
+        )
+    return LocalData.of(found, SkipLog("raise"), f"the {type(data).__name__}")
+
+
+def _as_tuple(batch: Any) -> Any:
+    return tuple(batch) if isinstance(batch, list) else batch  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
+def _each(data: Any) -> Iterable[Any]:
+    if hasattr(data, "__iter__"):
+        return data
+    return (data[number] for number in range(data.num_batches))

@@ -1,7 +1,7 @@
 """Convert in-memory data to examples: arrays, pandas DataFrames, and tuples of them."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack, get_args
@@ -14,7 +14,7 @@ from ._arrow_columns import distinct
 from ._column_choice import schema_of
 from ._columnar import is_nested, shape_of
 from ._filling import fill_missing
-from ._local_data import LocalData
+from ._local_data import LocalData, of_pipeline
 from ._skipped import Skipped
 from ._table_files import ColumnOptions
 from ._table_schema import Statistic, TableSchema
@@ -96,7 +96,21 @@ def in_memory(
         return _of_frame(data, chosen or FrameColumns(), schema)
     if isinstance(data, tuple):
         return _of_tuple(data, option, schema)  # pyright: ignore[reportUnknownArgumentType]
-    return None
+    return of_pipeline(data, option)
+
+
+def conversion_of(data: Any) -> str:
+    """Return a sentence on converting data that `fit` does not take; empty if there is none."""
+    if hasattr(data, "to_spark"):
+        return " Convert it: `.to_spark()`."
+    if hasattr(data, "to_pandas"):
+        return " Convert it: `.to_pandas()`."
+    if isinstance(data, Iterator):
+        return (
+            " Collect batches of arrays: `x, y = map(np.concatenate, zip(*batches))`, then "
+            "`fit(x, y)`; or let each worker read its part with `sw.data.TfData`."
+        )
+    return ""
 
 
 def is_pandas(data: Any, *kinds: str) -> bool:

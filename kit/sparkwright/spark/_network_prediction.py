@@ -18,7 +18,7 @@ from sparkwright.data import (
 )
 from sparkwright.data.frames import FrameColumns
 from sparkwright.data.from_spark import from_frame
-from sparkwright.data.in_memory import in_memory, is_pandas
+from sparkwright.data.in_memory import conversion_of, in_memory, is_pandas
 from sparkwright.data.loaders import Loader
 from sparkwright.data.pieces import OnError
 from sparkwright.data.spark_columns import addressed
@@ -200,7 +200,7 @@ class PredictingNetwork:
         raise DataError(
             f"`{name}` must be a DistributedDataSet, a DataSource, a URL of minibatches, an RDD, a "
             "DataFrame of Spark or pandas, a DataSet, or a tuple (features, labels) of arrays. "
-            f"Received: {type(data).__name__}. See `sparkwright.data`."
+            f"Received: {type(data).__name__}.{conversion_of(data) or ' See `sparkwright.data`.'}"
         )
 
     def _minibatches(
