@@ -1,18 +1,32 @@
+from dataclasses import replace
+
 import keras
 import numpy as np
 import pytest
 from pyspark.ml import Pipeline, PipelineModel
 from pyspark.ml.evaluation import MulticlassClassificationEvaluator
 from pyspark.ml.feature import StandardScaler, StringIndexer, VectorAssembler
-from pyspark.ml.tuning import ParamGridBuilder, TrainValidationSplit
+from pyspark.ml.tuning import (
+    ParamGridBuilder,
+    TrainValidationSplit,
+    TrainValidationSplitModel,
+)
 from tests.cases import cases
 from tests.spark.helpers import dense, weights
 
 import sparkwright as sw
 from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.masters import TrainingMaster
 from sparkwright.ml import KerasEstimator, KerasModel
 
 pytestmark = pytest.mark.spark
+# A search leaves its pool of threads open.
+POOL_STAYS_OPEN = pytest.mark.filterwarnings(
+    "ignore:.*ThreadPool:pytest.PytestUnraisableExceptionWarning"
+)
+POOL_IS_UNCLOSED = pytest.mark.filterwarnings(
+    "ignore:unclosed running multiprocessing pool:ResourceWarning"
+)
 MASTER = sw.ParameterAveragingTrainingMaster(batch_size_per_worker=10, seed=3)
 
 
@@ -99,10 +113,9 @@ def test_pipeline_fits_and_round_trips(flowers, stages, tmp_path):
         KerasModel.load(str(next((tmp_path / "pipeline/stages").glob("*KerasEstimator*"))))
 
 
-# Its pool of threads stays open.
 @pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore:.*ThreadPool:pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.filterwarnings("ignore:unclosed running multiprocessing pool:ResourceWarning")
+@POOL_STAYS_OPEN
+@POOL_IS_UNCLOSED
 def test_grid_search_runs_fits_in_parallel(prepared):
     estimator = KerasEstimator(model=dense, master=MASTER)
     metric = "logLoss"
@@ -116,6 +129,58 @@ def test_grid_search_runs_fits_in_parallel(prepared):
     fitted = search.fit(prepared)
     assert fitted.validationMetrics[1] < fitted.validationMetrics[0]
     assert len(fitted.bestModel.history.epoch) == 4
+
+
+def test_each_param_has_spark_mls_methods():
+    stages = [
+        KerasEstimator(model=dense),
+        KerasModel(one(3, "softmax", "categorical_crossentropy")),
+    ]
+    for stage in stages:
+        for param in stage.params:
+            title = param.name[0].upper() + param.name[1:]
+            assert callable(getattr(stage, f"get{title}"))
+            assert callable(getattr(stage, f"set{title}"))
+    estimator = stages[0].setEpochs(3).setFeaturesCol("x").setMaster(MASTER)
+    assert (estimator.getEpochs(), estimator.getFeaturesCol()) == (3, "x")
+    assert estimator.copy().getMaster() is MASTER
+    assert "averaging_frequency" in estimator.explainParam("master")
+    assert estimator.extractParamMap()[estimator.epochs] == 3
+    assert (stages[1].numFeatures, stages[1].numClasses) == (4, 3)
+    assert KerasModel(one(1, "sigmoid", "binary_crossentropy")).numClasses == 2
+
+
+@pytest.mark.thorough
+@POOL_STAYS_OPEN
+@POOL_IS_UNCLOSED
+def test_search_over_any_param_round_trips(prepared, tmp_path):
+    estimator = KerasEstimator(model=dense(), master=MASTER)
+    masters = [MASTER, replace(MASTER, averaging_frequency=2)]
+    grid = ParamGridBuilder().addGrid(estimator.master, masters).addGrid(estimator.model, [dense])
+    search = TrainValidationSplit(
+        estimator=estimator,
+        estimatorParamMaps=grid.build(),
+        evaluator=MulticlassClassificationEvaluator(),
+    )
+    fitted = search.fit(prepared)
+    fitted.save(str(tmp_path / "fitted"))
+    again = TrainValidationSplitModel.load(str(tmp_path / "fitted"))
+    assert again.validationMetrics == fitted.validationMetrics
+    (expected,), (found,) = (columns(e.transform(prepared), "probability") for e in (fitted, again))
+    np.testing.assert_array_equal(found, expected)
+    first = again.getEstimatorParamMaps()[1]
+    loaded = again.getEstimator()
+    assert TrainingMaster.from_dict(first[loaded.master]) == masters[1]
+    with pytest.raises(ConfigurationError, match="a saved grid of Params has no models"):
+        loaded.fit(prepared, first)
+
+
+def test_thresholds_choose_the_class(prepared):
+    stage = KerasModel(dense()).setThresholds([0.9, 0.1, 0.5])
+    probability, found = columns(stage.transform(prepared), "probability", "prediction")
+    np.testing.assert_array_equal(found, (probability / [0.9, 0.1, 0.5]).argmax(1))
+    with pytest.raises(ConfigurationError, match="`thresholds` must be 3 numbers above 0"):
+        stage.setThresholds([0.5, 0.5]).transform(prepared)
 
 
 @pytest.mark.thorough

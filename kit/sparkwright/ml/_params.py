@@ -1,7 +1,7 @@
 """Params shared by estimator and model, with Spark ML's naming conventions."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.ml.param import Param, Params, TypeConverters
 from pyspark.ml.param.shared import (
@@ -10,6 +10,7 @@ from pyspark.ml.param.shared import (
     HasPredictionCol,
     HasProbabilityCol,
     HasRawPredictionCol,
+    HasThresholds,
     HasWeightCol,
 )
 
@@ -18,6 +19,7 @@ from sparkwright.networks.signature import input_shapes, output_names
 from sparkwright.options import check_choice, check_count
 from sparkwright.workers.data_checks import loss_name, losses_of
 
+T = TypeVar("T")
 TASKS = ("classification", "regression")
 
 
@@ -29,6 +31,40 @@ def checked(check: Callable[..., None], name: str, *rule: Any) -> Any:
         return value
 
     return convert
+
+
+class Noted(dict[str, Any]):
+    """The value of a Param that is no JSON, with what a saved grid of Params keeps of it."""
+
+    def __init__(self, value: Any, note: dict[str, Any]) -> None:
+        super().__init__(note)
+        self.value = value
+
+
+def noted(note: Callable[[Any], dict[str, Any]]) -> Any:
+    """Return a converter for a Param whose values are no JSON."""
+    return lambda value: value if isinstance(value, dict) else Noted(value, note(value))
+
+
+def with_accessors(kind: type[T]) -> type[T]:
+    """Add the methods `getName` and `setName` of each Param that lacks them, as in Spark ML."""
+    names = [name for name in dir(kind) if isinstance(getattr(kind, name), Param)]
+    for name in names:
+        title = name[0].upper() + name[1:]
+        if not hasattr(kind, f"get{title}"):
+            get = _method(lambda self, name=name: self.getOrDefault(name), f"get{title}")
+            get.__doc__ = f"Return the value of `{name}`, or its default."
+            setattr(kind, f"get{title}", get)
+        if not hasattr(kind, f"set{title}"):
+            put = _method(lambda self, value, name=name: self._set(**{name: value}), f"set{title}")
+            put.__doc__ = f"Set `{name}`, and return the stage."
+            setattr(kind, f"set{title}", put)
+    return kind
+
+
+def _method(function: Any, name: str) -> Any:
+    function.__name__ = function.__qualname__ = name
+    return function
 
 
 def has_logits(model: Any) -> bool:
@@ -49,6 +85,7 @@ class ColumnParams(
     HasPredictionCol,
     HasProbabilityCol,
     HasRawPredictionCol,
+    HasThresholds,
 ):
     """Params for input and output columns, and for prediction."""
 
@@ -76,6 +113,11 @@ class ColumnParams(
     def __init__(self) -> None:
         super().__init__()
         self._setDefault(batchSize=64)
+
+    def getOrDefault(self, param: Any) -> Any:
+        """Return the value of a Param, or its default."""
+        value: Any = super().getOrDefault(param)
+        return value.value if isinstance(value, Noted) else value
 
     def task_of(self, model: Any) -> str:
         """Return `task` if it is set, else the task that the loss of `model` implies."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import keyword_only
 from pyspark.ml import Estimator
-from pyspark.ml.param import Param, Params, TypeConverters
+from pyspark.ml.param import Param, Params
 from pyspark.ml.param.shared import HasValidationIndicatorCol
 from pyspark.ml.util import MLReadable, MLWritable
 
@@ -19,7 +19,7 @@ from sparkwright.options import check_count
 from sparkwright.runs.fit_options import FitOptions
 from sparkwright.spark import SparkNetwork
 
-from ._params import ColumnParams, checked
+from ._params import ColumnParams, checked, noted, with_accessors
 from ._persistence import StageReader, StageWriter
 from .model import KerasModel
 
@@ -33,6 +33,11 @@ _NOT_IN_FIT_OPTIONS = {
 _KNOWN = set(FitOptions.__annotations__)
 
 
+def _noted_model(model: Any) -> dict[str, Any]:
+    return {"model": getattr(model, "name", None) or getattr(model, "__qualname__", repr(model))}
+
+
+@with_accessors
 class KerasEstimator(
     Estimator,  # pyright: ignore[reportMissingTypeArgument]
     ColumnParams,
@@ -58,17 +63,22 @@ class KerasEstimator(
         Params._dummy(),
         "model",
         "a compiled keras.Model, or a function without arguments that builds and compiles one",
+        noted(_noted_model),
     )
     master = Param(
         Params._dummy(),
         "master",
         "how to train: a training master; default ParameterAveragingTrainingMaster()",
+        noted(lambda master: {} if master is None else master.to_dict()),
     )
     epochs = Param(
         Params._dummy(), "epochs", "passes over the data", checked(check_count, "epochs")
     )
     callbacks = Param(
-        Params._dummy(), "callbacks", "Keras' callbacks, see FitOptions", TypeConverters.toList
+        Params._dummy(),
+        "callbacks",
+        "Keras' callbacks, see FitOptions",
+        noted(lambda callbacks: {"callbacks": [type(each).__name__ for each in callbacks]}),
     )
     fitOptions = Param(
         Params._dummy(),
@@ -94,6 +104,7 @@ class KerasEstimator(
         predictionCol: str | None = None,
         probabilityCol: str | None = None,
         rawPredictionCol: str | None = None,
+        thresholds: Sequence[float] | None = None,
         task: str | None = None,
         batchSize: int | None = None,
     ) -> None:
@@ -115,6 +126,7 @@ class KerasEstimator(
             predictionCol: see `KerasModel`.
             probabilityCol: see `KerasModel`.
             rawPredictionCol: see `KerasModel`.
+            thresholds: see `KerasModel`.
             task: "classification" or "regression"; default: inferred from the model's loss.
             batchSize: batch size for predictions of the fitted model; default 64.
         """
@@ -136,6 +148,8 @@ class KerasEstimator(
             )
         model = self._fresh_model()
         master = self._value("master", None) or ParameterAveragingTrainingMaster()
+        if isinstance(master, Mapping):  # of a saved grid
+            master = TrainingMaster.from_dict(master)  # pyright: ignore[reportUnknownArgumentType]
         train = dataset
         if indicator := self._value("validationIndicatorCol", None):
             there, (is_validation,) = addressed(dataset, [indicator])
@@ -164,6 +178,12 @@ class KerasEstimator(
     def _fresh_model(self) -> Any:
         """Return a model to train: a copy of the given model, or a newly built one."""
         given = self._value("model", None)
+        if isinstance(given, Mapping):
+            raise ConfigurationError(
+                "a saved grid of Params has no models. Received: "
+                f"model={dict(given)}. Set the grid again: "  # pyright: ignore[reportUnknownArgumentType]
+                "`validator.setEstimatorParamMaps(…)`."
+            )
         model = model_of(given)
         return copied(model) if model is given else model
 
@@ -200,7 +220,7 @@ class KerasEstimator(
 
     def saved_params(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the set Params as JSON by name, and the additional metadata."""
-        params = {param.name: value for param, value in self._paramMap.items()}
+        params = {param.name: self.getOrDefault(param) for param in self._paramMap}
         del params["model"]
         master = params.pop("master", None)
         for name in ("callbacks", "fitOptions"):

@@ -1,5 +1,6 @@
 """KerasModel: a Spark ML transformer that applies a trained Keras model."""
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -9,10 +10,10 @@ from pyspark.ml.util import MLReadable, MLWritable
 from pyspark.sql import functions
 
 from sparkwright.errors import ConfigurationError
-from sparkwright.networks.signature import output_types
+from sparkwright.networks.signature import input_shapes, output_types
 from sparkwright.spark import SparkNetwork
 
-from ._params import ColumnParams, has_logits
+from ._params import ColumnParams, has_logits, with_accessors
 from ._persistence import StageReader, StageWriter
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _OUTPUT = "__sparkwright_output"
 
 
+@with_accessors
 class KerasModel(Model, ColumnParams, MLReadable["KerasModel"], MLWritable):
     """A Spark ML transformer that adds the predictions of a Keras model to a DataFrame.
 
@@ -30,7 +32,8 @@ class KerasModel(Model, ColumnParams, MLReadable["KerasModel"], MLWritable):
     - `rawPredictionCol` (vector, default "rawPrediction"): the logits if the model's loss has
       `from_logits=True`, else the probabilities.
     - `predictionCol` (double, default "prediction"): the most probable class. With a single sigmoid
-      unit, 1.0 if its probability exceeds 0.5, else 0.0.
+      unit, 1.0 if its probability exceeds 0.5, else 0.0. With `thresholds`, one per class, the
+      class with the largest probability / threshold.
 
     A regression model adds only `predictionCol`: a double, or an array if an example has several
     values. For several outputs, it is a struct of these by name. A column with an empty name is
@@ -49,6 +52,18 @@ class KerasModel(Model, ColumnParams, MLReadable["KerasModel"], MLWritable):
     def setParams(self, **params: Any) -> "KerasModel":
         """Set Params by name."""
         return self._set(**params)
+
+    @property
+    def numFeatures(self) -> int:
+        """Numbers of an example, over all inputs; -1 if the network takes any length."""
+        shapes: list[Any] = [*input_shapes(self.model).values()]
+        return -1 if any(None in shape for shape in shapes) else sum(map(math.prod, shapes))
+
+    @property
+    def numClasses(self) -> int:
+        """Classes of a classifier: 2 for a single unit."""
+        shape = _shape_of(self.model)
+        return 2 if shape in _SINGLE else shape[0]
 
     def network(self, dataset: "DataFrame") -> SparkNetwork:
         """Return a `SparkNetwork` of the model on the DataFrame's session."""
@@ -104,16 +119,31 @@ class KerasModel(Model, ColumnParams, MLReadable["KerasModel"], MLWritable):
             yield self.getPredictionCol(), output.cast("double") if is_number else output
             return
         raw, probability = _class_columns(self.model, output)
+        yield self.getRawPredictionCol(), array_to_vector(raw)
+        yield self.getProbabilityCol(), array_to_vector(probability)
+        if self.isSet(self.thresholds):
+            probability = self._over_thresholds(probability)
         # PySpark 3.5's `functions.array_position` does not accept a column as second argument.
         largest = functions.array_max(probability)
         most = functions.call_function("array_position", probability, largest)
-        yield self.getRawPredictionCol(), array_to_vector(raw)
-        yield self.getProbabilityCol(), array_to_vector(probability)
         yield self.getPredictionCol(), (most - 1).cast("double")
 
+    def _over_thresholds(self, probability: "Column") -> "Column":
+        thresholds = self.getThresholds()
+        if len(thresholds) != self.numClasses or not all(each > 0 for each in thresholds):
+            raise ConfigurationError(
+                f"`thresholds` must be {self.numClasses} numbers above 0, one per class. Received: "
+                f"thresholds={thresholds}."
+            )
+        shares = (probability[place] / each for place, each in enumerate(thresholds))
+        return functions.array(*shares)
 
-def _class_columns(model: Any, output: "Column") -> "tuple[Column, Column]":
-    """Return raw predictions and probabilities as arrays with one double per class."""
+
+_SINGLE = ((), (1,))  # shapes of one number for two classes
+
+
+def _shape_of(model: Any) -> tuple[Any, ...]:
+    """Return the shape of a classifier's output: (classes,), or of one number."""
     (_, shape), *others = output_types(model).values()
     if others or len(shape) > 1:
         raise ConfigurationError(
@@ -121,7 +151,12 @@ def _class_columns(model: Any, output: "Column") -> "tuple[Column, Column]":
             f"Received: {list(output_types(model).items())}. Use `network.predict`, or set "
             '`task="regression"` for the outputs as they are.'
         )
-    if shape in ((), (1,)):
+    return shape
+
+
+def _class_columns(model: Any, output: "Column") -> "tuple[Column, Column]":
+    """Return raw predictions and probabilities as arrays with one double per class."""
+    if _shape_of(model) in _SINGLE:
         number = output.cast("double")
         if not has_logits(model):
             pair = functions.array(1 - number, number)
