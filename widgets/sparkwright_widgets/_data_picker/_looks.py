@@ -8,7 +8,7 @@ from sparkwright_widgets._assets import asset
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import bytes_text, count_text, escaped, short_number
 from sparkwright_widgets._fragments import figure_list
-from sparkwright_widgets._table import Markup, html_table, text_table
+from sparkwright_widgets._table import Markup, html_table, share_bar, text_table
 from sparkwright_widgets._ui import advice
 
 from ._fixes import Fix, fixes
@@ -115,7 +115,7 @@ def class_bars(preview: DataPreview) -> str:
     total = sum(count for _, count in preview.labels)
     most = max(count for _, count in preview.labels)
     rows = [
-        [name, count_text(count), f"{100 * count / total:.1f}%", _bar(count / most)]
+        [name, count_text(count), f"{100 * count / total:.1f}%", share_bar(count, most)]
         for name, count in preview.labels[:_MOST_CLASSES]
     ]
     return html_table(
@@ -126,11 +126,6 @@ def class_bars(preview: DataPreview) -> str:
         caption=f"Classes of the {preview.unit}s in the preview."
         + _more(len(preview.labels) - _MOST_CLASSES, "classes"),
     )
-
-
-def _bar(share: float) -> Markup:
-    inside = f'<span style="width:{100 * share:.1f}%"></span>'
-    return Markup(f'<span class="sparkwright-share" aria-hidden="true">{inside}</span>')
 
 
 def column_table(preview: DataPreview) -> str:

@@ -8,7 +8,7 @@ from sparkwright.errors import ConfigurationError
 from sparkwright.storage import ModelInfo
 from sparkwright.storage.model_metadata import metrics_text, time_text
 from sparkwright_widgets._block import Block
-from sparkwright_widgets._format import bytes_text, count_text, escaped
+from sparkwright_widgets._format import bytes_text, count_text, counted, escaped, shortened
 from sparkwright_widgets._table import html_table, text_table
 
 PAGE = 12
@@ -93,8 +93,7 @@ class Catalog:
     @property
     def counted(self) -> str:
         """The number of models and the folder, as text."""
-        count = len(self.models)
-        return f"{count_text(count)} model{'' if count == 1 else 's'} in {self.folder_url}"
+        return f"{counted(len(self.models), 'model')} in {self.folder_url}"
 
     def _value(self, info: ModelInfo) -> float | None:
         time = None if info.saved_at is None else info.saved_at.timestamp()
@@ -160,8 +159,7 @@ def is_number(value: object) -> bool:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_TEXT else f"{line[: _LONGEST_TEXT - 1]}…"
+    return shortened(" ".join(text.split()), _LONGEST_TEXT)
 
 
 def why_disabled(catalog: Catalog, ticked: Sequence[ModelInfo], *, listed: bool) -> str:

@@ -94,29 +94,6 @@ class PartitionPreview(Part):
         self._take(data)
         self._refresh()
 
-    @classmethod
-    def of_counts(
-        cls,
-        rows: Sequence[int],
-        label_counts: Sequence[Sequence[int]] = (),
-        class_names: Sequence[str] = (),
-        **options: Any,
-    ) -> "PartitionPreview":
-        """Create a preview of known counts, without Spark.
-
-        Args:
-            rows: number of rows of each partition.
-            label_counts: number of labels of each class, per partition; default: unknown.
-            class_names: names of the classes; default: their indices.
-            options: keyword arguments of `PartitionPreview`.
-        """
-        survey = PartitionSurvey(
-            rows=tuple(rows),
-            label_counts=tuple(map(tuple, label_counts)),
-            class_names=tuple(class_names),
-        )
-        return cls(survey, **options)
-
     # --- value
 
     @property

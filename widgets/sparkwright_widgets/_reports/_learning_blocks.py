@@ -10,7 +10,7 @@ from sparkwright.evaluation.plots import STYLES
 from sparkwright.evaluation.reports import Figure, Table
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._figure_svg import COLORS, INK, Line, draw_lines, figure_block
-from sparkwright_widgets._format import count_text, number_text, short_number
+from sparkwright_widgets._format import count_text, number_text, short_number, shortened
 
 from ._facts import Best, Epoch, metric_names
 
@@ -138,7 +138,7 @@ def _runs_block(title: str, lines: Mapping[str, Values]) -> Block:
         caption += f": it ends between {ends[0]} ({low}) and {ends[1]} ({high})"
     drawn = [
         _line(
-            name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…",
+            shortened(name, _LONGEST_NAME),
             line,
             color=COLORS[place % len(COLORS)],
             style=STYLES[place % len(STYLES)],
