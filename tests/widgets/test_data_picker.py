@@ -10,7 +10,7 @@ from ipywidgets.widgets.widget import _instances
 from sparkwright.data import DataSource, DataSplit, _previewing
 from sparkwright.errors import ConfigurationError
 from sparkwright_widgets._data_picker import DataPicker
-from sparkwright_widgets._data_picker._fixes import fixes
+from sparkwright_widgets._data_picker._looks import fixes
 
 pytestmark = pytest.mark.usefixtures("comms")
 

@@ -155,7 +155,7 @@ def test_static_copy_accompanies_the_live_view(run, panel):
     bundle = panel._repr_mimebundle_()
     assert bundle["application/vnd.jupyter.widget-view+json"]["model_id"] == panel.model_id
     html = bundle["text/html"]
-    assert '<svg role="img" aria-label="Loss curve of 2 workers over 20 steps' in html
+    assert '<svg role="img" aria-label="Last loss up to each minibatch. Loss curve of 2' in html
     assert "LeNet on handwritten digits" in html
     assert "6,123" in html
     assert "http://" not in html.replace("http://www.w3.org/", "")

@@ -7,6 +7,7 @@ import numpy as np
 
 from sparkwright.evaluation.reports import Figure, Table
 
+from ._contract import MEAN_NAME, Sharing
 from ._curve import EPOCH, MEAN, VALIDATION, FloatPoints, QuantityLines
 from ._figure_svg import COLORS, INK, MARKERS, Line, draw_lines
 from ._format import count_text, counted, number_text, short_number, shortened
@@ -23,6 +24,19 @@ _TABLE_WORKERS = 16
 _LONGEST_NAME = 32
 # The residual is useful only live; the run's history has it.
 _LEFT_OUT = ("residual_p99",)
+
+
+def run_figures(
+    lines: Mapping[int, FloatPoints],
+    quantities: Sequence[Quantity],
+    quantity_lines: QuantityLines,
+    sharing: Sharing | None,
+) -> list[Figure]:
+    """Return figures of the loss and of the other quantities; empty without a minibatch."""
+    if not lines:
+        return []
+    found = [loss_figure(lines, mean_name=MEAN_NAME if sharing else "mean of the round")]
+    return [*found, *([quantity_figure(quantities, quantity_lines)] if quantity_lines else [])]
 
 
 def loss_figure(

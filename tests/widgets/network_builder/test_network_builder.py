@@ -8,7 +8,7 @@ from tests.cases import cases
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import PRESETS, CosineSchedule, LayerSpec, NetworkSpec, keras_catalog
 from sparkwright_widgets._network_builder import NetworkBuilder
-from sparkwright_widgets._network_builder._network_text import read
+from sparkwright_widgets._network_builder._editing_pane import read
 from sparkwright_widgets._network_builder._pane import LayerList
 from sparkwright_widgets._ui import Button
 

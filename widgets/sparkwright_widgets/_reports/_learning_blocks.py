@@ -53,8 +53,8 @@ def learning_blocks(epochs: Sequence[Epoch], best: Best | None) -> list[Block]:
         rows = [
             [
                 count_text(e.number),
-                _figure_text(training.get(e.number)),
-                _figure_text(validation.get(e.number)),
+                number_text(training.get(e.number)),
+                number_text(validation.get(e.number)),
             ]
             for e in _spread(epochs)
         ]
@@ -229,7 +229,3 @@ def _spread(epochs: Sequence[Epoch]) -> list[Epoch]:
     if len(epochs) > _MOST_ROWS:
         places = np.unique(np.linspace(0, len(epochs) - 1, _MOST_ROWS).round().astype(int))
     return [epochs[k] for k in places.tolist()]
-
-
-def _figure_text(value: float | None) -> str:
-    return "—" if value is None or not math.isfinite(value) else number_text(value)

@@ -9,13 +9,13 @@ from sparkwright.errors import ConfigurationError
 from sparkwright.masters import TrainingMaster
 from sparkwright.python_code import to_code
 from sparkwright_widgets._block import Block, sentence_block
-from sparkwright_widgets._contract import MEAN_NAME, Run, Sharing, sharing_of
+from sparkwright_widgets._contract import Run, Sharing, sharing_of
 from sparkwright_widgets._curve import Curve
 from sparkwright_widgets._evaluation_blocks import evaluation_section
 from sparkwright_widgets._figure_svg import figure_block
 from sparkwright_widgets._format import duration_text
 from sparkwright_widgets._histogram_view import histogram_blocks
-from sparkwright_widgets._run_figures import loss_figure, quantity_figure
+from sparkwright_widgets._run_figures import run_figures
 
 from ._configuration_blocks import master_block, network_block
 from ._data_blocks import data_blocks, distribution_blocks
@@ -117,14 +117,10 @@ def _minibatches(facts: RunFacts, sharing: Sharing | None) -> list[Block]:
     curve.add_rows(facts.rows)
     curve.add_validation(facts.status.validation)
     curve.finish()
-    lines = curve.lines()
-    if not lines:
-        return [sentence_block("No minibatch has been reported.", kind="curve")]
-    names = {} if sharing is None else {"mean_name": MEAN_NAME}
-    figures = [loss_figure(lines, **names)]
-    if others := curve.quantity_lines():
-        figures.append(quantity_figure([each for _, each in curve.quantities()[1:]], others))
-    return [figure_block(figure, alt=figure.caption) for figure in figures]
+    quantities = [quantity for _, quantity in curve.quantities()[1:]]
+    figures = run_figures(curve.lines(), quantities, curve.quantity_lines(), sharing)
+    nothing = sentence_block("No minibatch has been reported.", kind="curve")
+    return list(map(figure_block, figures)) or [nothing]
 
 
 def _overviews(data: Any) -> dict[str, Mapping[str, Any]]:
