@@ -295,20 +295,6 @@ def test_last_requested_folder_is_listed(picker, tmp_path):
     assert picker.place.doing.value == picker.place.error.value == ""
 
 
-@pytest.mark.thorough
-def test_closed_picker_leaves_no_widgets(comms, table):
-    before = set(_instances)
-    picker = DataPicker()
-    assert picker.settle()
-    type_url(picker, table)
-    seen = len(_instances)
-    for kind in ("digits", "csv"):
-        choose(picker, picker.format, kind)
-    assert len(_instances) == seen
-    picker.close()
-    assert set(_instances) == before
-
-
 def test_picker_closed_during_a_preview_leaves_no_widgets(comms, table, slow_looks):
     before = set(_instances)
     begun, go_on = slow_looks
