@@ -24,8 +24,7 @@ from sparkwright_widgets._reports._facts import best_of, epochs_of, facts_of
 from sparkwright_widgets._reports._learning_blocks import learning_blocks
 from sparkwright_widgets._reports._network_facts import network_facts
 from sparkwright_widgets._reports._page import pictures_without_text
-from sparkwright_widgets._reports._run_report import report_of, run_report_html
-from sparkwright_widgets._reports._verdict import verdict_sentence
+from sparkwright_widgets._reports._run_report import report_of, run_report_html, verdict_sentence
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 

@@ -36,7 +36,6 @@ class ModelStore(Part):
         url: the folder, a path or any URL; default "models".
         timeout_s: timeout of an operation in seconds; default 30. Loading, saving and checking a
             file may take 40 times as long.
-        custom_objects: custom layers, losses and metrics, for loading; default None.
         loader: maps the URL of a model to a network, on a background thread; default None: load a
             network of the type of `network`, or a Keras model if it is None.
     """
@@ -47,7 +46,6 @@ class ModelStore(Part):
         *,
         url: str = "models",
         timeout_s: float = 30.0,
-        custom_objects: dict[str, Any] | None = None,
         loader: Callable[[str], Any] | None = None,
     ) -> None:
         if not timeout_s > 0:
@@ -57,7 +55,7 @@ class ModelStore(Part):
         super().__init__("Models", styles=("model_store.css",))
         self._network: Any = network
         self._metrics: Any = {}
-        self._url, self._timeout_s, self._custom_objects = url, timeout_s, custom_objects
+        self._url, self._timeout_s = url, timeout_s
         self._loader = loader
         self._operations = Operations()
         self._enabling = threading.RLock()
@@ -210,11 +208,7 @@ class ModelStore(Part):
             for callback in list(self._load_listeners):
                 callback(loaded)
 
-        work = (
-            partial(self._operations.load, self._network, url, self._custom_objects)
-            if self._loader is None
-            else partial(self._loader, url)
-        )
+        work = partial(self._loader or partial(self._operations.load, self._network), url)
         return self._ask(f"Loading {url}", work, then, whole_files=1)
 
     def compare(self, infos: Sequence[ModelInfo] | None = None) -> None:

@@ -31,9 +31,8 @@ from sparkwright_widgets._ui import (
 
 from ._builder_state import BuilderState
 from ._data_fit import DataFacts, Fix, Misfit, misfits, preset_for
-from ._gallery import EMPTY, PresetGallery, preset_cards
 from ._layer_editor import LayerEditor
-from ._pane import NetworkPane
+from ._pane import EMPTY, NetworkPane, PresetGallery, preset_cards
 from ._training_editor import TrainingEditor
 
 LONGEST_TEXT = 1_000_000  # characters; enough for thousands of layers
