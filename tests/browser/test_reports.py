@@ -118,7 +118,7 @@ def test_a_report_is_printed_as_a_pdf_of_several_pages(chromium, run_report):
     assert printed.count(b"/Type /Page\n") >= 3
 
 
-CURVES = """() => [...document.querySelectorAll('svg[aria-label^="Loss curve of"]')]
+CURVES = """() => [...document.querySelectorAll('svg[aria-label*="Loss curve of"]')]
     .filter((each) => each.checkVisibility()).length"""
 
 

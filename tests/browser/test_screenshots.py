@@ -43,14 +43,16 @@ picker.settle()
 picker
 """
 PARTITIONS = """
+from sparkwright.partitions import PartitionSurvey
 from sparkwright_widgets._partition_preview import PartitionPreview
 rows = [5200, 800, 2100, 60, 1900, 400]
 labels = [[round(n * s) for s in shares] for n, shares in zip(rows, [
     (.7, .1, .1, .1), (.25, .25, .25, .25), (.1, .6, .2, .1), (0, 0, 1, 0), (.2, .2, .2, .4),
     (.3, .3, .3, .1)])]
-preview = PartitionPreview.of_counts(
-    [sum(line) for line in labels], labels, ["cat", "dog", "owl", "a very long name of a class"],
-    workers=3)
+survey = PartitionSurvey(
+    rows=tuple(map(sum, labels)), label_counts=tuple(map(tuple, labels)),
+    class_names=("cat", "dog", "owl", "a very long name of a class"))
+preview = PartitionPreview(survey, workers=3)
 preview
 """
 BUILDER = "from sparkwright_widgets import NetworkBuilder\nNetworkBuilder()"

@@ -1,5 +1,4 @@
 import contextlib
-import os
 import threading
 import time
 from itertools import chain
@@ -133,19 +132,6 @@ def test_an_update_may_be_empty(workers):
     assert second.wait_for({(0, 0): 2}, timeout_s=WAIT_S)
     assert second.wait(0.0)
     assert [update.payload for update in second.take()] == [b"abc", b""]
-
-
-@pytest.mark.thorough
-def test_a_big_update_passes_relays_whole(workers):
-    meshes = of(workers, 3, mode="plain", max_log_bytes=1 << 20)
-    payload = os.urandom(50_000_003)
-    meshes[1].publish(payload)
-    meshes[1].publish(b"next")
-    assert workers.all_have({(1, 0): 2})
-    for worker in (0, 2):
-        update, after = meshes[worker].take()
-        assert update.payload == payload
-        assert after.payload == b"next"
 
 
 def test_a_cut_connection_heals_without_loss_or_repeats(workers):

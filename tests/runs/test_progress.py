@@ -68,20 +68,6 @@ def test_each_epoch_is_one_finished_line_in_a_file():
     ]
 
 
-@pytest.mark.thorough
-def test_line_of_an_epoch_waits_for_late_rows():
-    stream = io.StringIO()
-    record, lines = begin(stream, epochs=4)
-    for worker in range(2):
-        for epoch in range(1, 5):
-            train(record, epoch=epoch, worker=worker)
-        time.sleep(0.5)  # longer than the thread waits for events
-    ended(record, lines)
-    assert [line[:15] for line in stream.getvalue().splitlines()[1:]] == [
-        f"Epoch {epoch}/4 - 4/4" for epoch in range(1, 5)
-    ]
-
-
 def test_a_stopped_run_shows_its_last_epoch_as_far_as_it_came():
     stream = io.StringIO()
     record, lines = begin(stream, epochs=4)

@@ -9,7 +9,6 @@ from tests.spark.helpers import dense, weights
 import sparkwright as sw
 from sparkwright.data import join, records
 from sparkwright.data.spark_columns import selected
-from sparkwright.ml import KerasEstimator
 
 pytestmark = pytest.mark.spark
 ROWS = 24
@@ -66,14 +65,6 @@ def range_names(count):
     return [f"p{number}" for number in range(count)]
 
 
-def with_classes(frame, names):
-    _, a, b, c, d, _, k, *_ = names
-    model = dense()
-    network = sw.SparkNetwork(frame.sparkSession, model, MASTER)
-    network.fit(frame, features=[a, b, c, d], label=k, epochs=1)
-    return (weights(model), *map(np.array, network.schema.class_names.values()))
-
-
 def joined(frame, names):
     id, a, b, c, _, _, k, *_ = names
     left, right = selected(frame, [id, a, b]), selected(frame, [id, c, k])
@@ -87,32 +78,17 @@ def joined(frame, names):
     return data.features["x"], data.labels["y"]
 
 
-def estimated(frame, names):
-    _, a, b, c, d, y, _, w, held = names
-    estimator = KerasEstimator(
-        model=dense, master=MASTER, epochs=1, featuresCols=[a, b, c, d], labelCol=y, weightCol=w
-    )
-    fitted = estimator.setParams(validationIndicatorCol=held).fit(frame)
-    found = fitted.transform(frame)
-    found = found.toDF(*range_names(len(found.columns)))
-    values = [np.array(row[-1]) for row in found.collect()]
-    return weights(fitted.model), np.array(values)
-
-
 def adapted(frame, names):
     layer = keras.layers.Normalization(axis=None)
     sw.adapt(layer, frame, column=names[1])
     return np.array(layer.mean), np.array(layer.variance)
 
 
-HEAVY = (trained, with_classes, estimated)
-
-
 @pytest.mark.parametrize(
     "use",
     [
         *(from_columns, as_vectors, joined, adapted),
-        *(pytest.param(use, marks=pytest.mark.thorough) for use in HEAVY),
+        pytest.param(trained, marks=pytest.mark.thorough),
     ],
 )
 def test_each_use_of_a_frame_gives_the_same_with_any_names(plain, use):

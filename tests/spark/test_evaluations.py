@@ -163,20 +163,6 @@ def test_outputs_are_named_after_their_label_columns(spark, tmp_path):
     assert _regression(spark, two, data, output="loan").output_names == ("rent",)
 
 
-@pytest.mark.thorough
-@cases(
-    "layer, expected",
-    ("price", ("price[0]", "price[1]")),
-    (None, ("0", "1")),  # Keras' own names differ from network to network
-)
-def test_outputs_without_label_columns_keep_their_network_names(spark, layer, expected):
-    inputs = keras.Input((2,))
-    model = keras.Model(inputs, keras.layers.Dense(2, name=layer)(inputs))
-    found = _regression(spark, model, DataSet(np.eye(4, 2), np.ones((4, 2))))
-    assert found.output_names == expected
-    assert (found + RegressionEvaluation()).output_names == expected
-
-
 def _regression(spark, model, data, **options):
     model.compile("sgd", loss="mse")
     return sw.SparkNetwork(spark, model).evaluate_regression(data, **options)

@@ -77,13 +77,3 @@ def test_nothing_large_goes_through_the_driver_s_jvm(spark, monkeypatch, sizes, 
     for parted, whole in zip(*(each[:3] for each in found), strict=True):
         np.testing.assert_array_equal(parted, whole)
     assert found[0][3] < 100_000 < 400_000 < found[1][3]
-
-
-@pytest.mark.thorough
-def test_a_stage_of_140_mb_is_saved_and_loaded(spark, tmp_path):
-    from sparkwright.ml import KerasModel
-
-    model = keras.Sequential([keras.Input((35,)), keras.layers.Dense(1_000_000)])
-    KerasModel(model=model).save(str(tmp_path / "stage"))
-    loaded = KerasModel.load(str(tmp_path / "stage")).saved_model()
-    np.testing.assert_array_equal(loaded.get_weights()[0], model.get_weights()[0])

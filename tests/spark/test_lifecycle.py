@@ -16,17 +16,15 @@ from tests.spark.helpers import (
     Stuck,
     busy,
     dense,
-    interrupt,
     train_locally,
     weights,
 )
 from tests.waiting import wait_until
 
 import sparkwright as sw
-from sparkwright._open_files import OutOfFiles, open_files
+from sparkwright._open_files import open_files
 from sparkwright.cluster import shared_bytes
 from sparkwright.cluster.connect import context_of
-from sparkwright.cluster.jobs import SparkJob
 from sparkwright.cluster.shared_bytes import SharedBytes
 from sparkwright.runs import peer_engine
 from sparkwright.runs.begin import check_untrained
@@ -113,19 +111,6 @@ def test_run_stopped_while_counting_data_ends_immediately(spark, communication):
     wait_until(lambda: not tracker.getActiveJobsIds(), 10)
 
 
-@pytest.mark.thorough
-@pytest.mark.connect
-def test_concurrent_runs_do_not_affect_each_other(spark, blobs, leaves_nothing):
-    alone = dense("adam")
-    sw.SparkNetwork(spark, alone, master_of()).fit(blobs)
-    models = [dense("adam"), dense("adam")]
-    runs = [sw.SparkNetwork(spark, model, master_of()).start(blobs) for model in models]
-    for run in runs:
-        run.wait(120)
-    for model in models:
-        np.testing.assert_array_equal(weights(model), weights(alone))
-
-
 class Asks(keras.callbacks.Callback):
     """Asks in a callback for what waits for the end of its own run."""
 
@@ -161,22 +146,6 @@ def test_all_slots_of_a_run_are_its_own_to_its_end(spark, blobs, tmp_path):
     assert len(of_slots) == 2
     assert all("slots=4, of which the run holds 4" in str(error) for error in of_slots)
     assert f"`wait` of run {second.name} in a callback of run {first.name}" in str(of_wait)
-
-
-@pytest.mark.thorough
-def test_a_run_waits_for_slots_within_the_maximum_of_dynamic_allocation(spark, blobs, monkeypatch):
-    monkeypatch.setattr("sparkwright.spark.launcher.task_slots", lambda _: None)  # they vary
-    hook = Paced()
-    first, second = (
-        sw.SparkNetwork(spark, dense(), master_of(workers).with_hooks(hook)).start(
-            blobs, epochs=epochs, display=False
-        )
-        for workers, epochs in ((4, 500), (2, 1))
-    )
-    assert second.status.message == f"Waiting for run {first.name} to end"
-    first.stop()
-    second.wait(120)
-    assert first.finished
 
 
 def test_model_cannot_be_trained_by_two_runs(spark, blobs):
@@ -331,34 +300,6 @@ def test_invalid_models_and_arguments_raise(spark, blobs):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("communication", ["ring", "spark"])
-def test_large_network_trains_with_the_default_driver_memory(spark, communication, leaves_nothing):
-    """144 MB of weights, more than Spark sends in a message: no JVM holds them whole."""
-    assert spark.sparkContext.getConf().get("spark.driver.memory") is None
-    layer = keras.layers.Dense(36_000, kernel_initializer="zeros")
-    model = keras.Sequential([keras.Input((1000,)), layer])
-    model.compile(keras.optimizers.SGD(0.01), "mse")
-    data = sw.DataSet(np.ones((2, 1000), np.float32), np.ones((2, 36_000), np.float32))
-    master = master_of(batch_size_per_worker=1, communication=communication)
-    sw.SparkNetwork(spark, model, master).fit(data)
-    assert model.get_weights()[-1].max() > 0
-
-
-@pytest.mark.thorough
-def test_interrupt_in_a_long_step_keeps_the_last_average(spark, blobs, leaves_nothing, tmp_path):
-    """A step that takes longer than an interrupt may: the tasks are killed, the average is kept."""
-    marker = tmp_path / "slow"
-    training = InOrder(spark, blobs, hook=Stuck(marker))
-    run = training.run
-    wait_until(lambda: run.status.averagings >= 2, 60)
-    marker.write_text("from now on each step takes ten minutes")
-    interrupt(run, after_s=1.0)
-    assert run.finished
-    assert spark.sparkContext.parallelize(range(4), 4).count() == 4
-    training.assert_model_is_last_average()
-
-
-@pytest.mark.thorough
 @pytest.mark.connect
 def test_stop_ends_a_run_of_spark_jobs_whose_task_hangs(
     spark, blobs, leaves_nothing, tmp_path, caplog, monkeypatch
@@ -377,33 +318,3 @@ def test_stop_ends_a_run_of_spark_jobs_whose_task_hangs(
     run.wait(30)
     assert run.status.state == "stopped"
     assert int(model.optimizer.iterations) == 2 * run.status.averagings > 0
-
-
-@pytest.mark.thorough
-def test_spark_jobs_are_repeated_once_the_driver_has_a_free_descriptor_again(
-    spark, blobs, monkeypatch
-):
-    missing = ["averaging 2", "epoch 1"]  # once each, after the job, when its answer is read
-    wait = SparkJob.wait
-
-    def failing(job, *error):
-        answer = wait(job, *error)
-        for description in missing:
-            if job._description.endswith(description):
-                missing.remove(description)
-                raise OutOfFiles("no descriptor")
-        return answer
-
-    def trained():
-        model = dense(keras.optimizers.SGD(0.1))
-        network = sw.SparkNetwork(spark, model, master_of(communication="spark"))
-        network.fit(blobs, epochs=2, validation=blobs.take(slice(0, 30)))
-        history = network.history.history
-        return weights(model), history["loss"], history["val_loss"]
-
-    undisturbed = trained()
-    monkeypatch.setattr(SparkJob, "wait", failing)
-    found = trained()
-    assert missing == []
-    np.testing.assert_array_equal(found[0], undisturbed[0])
-    assert found[1:] == undisturbed[1:]

@@ -56,43 +56,6 @@ def test_custom_layers_losses_and_metrics_of_a_script_are_supported(spark, blobs
     assert run.history["mean_prediction"].notna().sum() == run.status.averagings
 
 
-@pytest.mark.thorough
-def test_feature_and_label_masks_hide_padding(spark):
-    """What is masked may hold anything: it changes neither the result nor the loss."""
-
-    keras.utils.set_random_seed(1)
-    first = keras.Sequential(
-        [
-            keras.Input((6, 2)),
-            keras.layers.SimpleRNN(3, return_sequences=True),
-            keras.layers.Dense(2, activation="softmax"),
-        ]
-    )
-    random = np.random.default_rng(0)
-    mask = (np.arange(6) < random.integers(2, 7, 20)[:, None]).astype(np.float32)
-    features = random.random((20, 6, 2), np.float32)
-    labels = random.integers(0, 2, (20, 6)).astype(np.int32)
-    found = []
-    for rubbish in (0.0, 7.0):
-        dirty = np.where(mask[..., None] > 0, features, np.float32(rubbish))
-        data = sw.DataSet(
-            dirty,
-            np.where(mask > 0, labels, int(rubbish > 0)),
-            features_masks=mask,
-            labels_masks=mask,
-        )
-        model = keras.models.clone_model(first)
-        model.set_weights(first.get_weights())
-        model.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy")
-        network = sw.SparkNetwork(spark, model, two_workers())
-        network.fit(data)
-        evaluation = network.evaluate(data)
-        assert evaluation.confusion.sum() == mask.sum()
-        found.append((weights(model), network.score(data)))
-    np.testing.assert_allclose(found[0][0], found[1][0], atol=1e-6)
-    assert found[0][1] == pytest.approx(found[1][1], abs=1e-5)
-
-
 def test_evaluation_and_score_equal_those_on_one_machine(spark, blobs, leaves_nothing):
     model = dense()
     network = sw.SparkNetwork(spark, model, two_workers())

@@ -53,32 +53,6 @@ def test_network_is_loaded_with_its_normalizer(spark, raw, trained):
 
 
 @pytest.mark.thorough
-def test_keras_alone_predicts_the_same_as_the_cluster(spark, tmp_path):
-    random = np.random.default_rng(5)
-    features = random.normal([0, 2_000, 1e6, -3], [1, 400, 10, 1e-6], (90, 4)).astype(np.float32)
-    amounts = (features[:, :1] * 3e4 + 2e5).astype(np.float32)
-    data = DataSet(features, amounts)
-    layers = [keras.Input((4,)), keras.layers.Dense(6, activation="tanh"), keras.layers.Dense(1)]
-    model = keras.Sequential(layers)
-    model.compile("adam", "mse")
-    url = str(tmp_path / "model.keras")
-    normalizer = Standardize.fit(data, labels=True)
-    network = sw.SparkNetwork(spark, model, master(), normalizer=normalizer)
-    network.fit(data)
-    network.save(url)
-    expected = network.predict(features)
-    plain = keras.saving.load_model(url)
-    np.testing.assert_allclose(plain.predict(features, verbose=0), expected, rtol=1e-5)
-    assert sw.model_info(url).normalizer == "inside"
-    again = sw.SparkNetwork.load(spark, url, master())
-    np.testing.assert_array_equal(again.predict(features), expected)
-    assert again.score(data) == network.score(data)
-    network.fit(data)
-    again.fit(data)
-    np.testing.assert_array_equal(weights(again.model), weights(network.model))
-
-
-@pytest.mark.thorough
 def test_new_files_are_read_like_the_training_files(spark, tmp_path):
     old, new, url = (str(tmp_path / name) for name in ("old.csv", "new.csv", "model.keras"))
     Path(old).write_text("color,size,kind\nred,1,a\nblue,2,b\ngreen,3,c\nred,4,a\n")

@@ -52,18 +52,3 @@ def test_spark_averaging_reports_rate_and_ratio_of_its_rounds(spark, blobs):
         assert (last.low, last.high) == pytest.approx((values.min(), values.max()), abs=1e-6)
     assert found.names["updates"] == found.names["weights"]
     assert found.notes == ('Activations need `communication="ring"` or "driver".',)
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("in_process")
-def test_gradient_sharing_reports_rate_and_ratio_of_its_messages(blobs):
-    master = sw.SharedTrainingMaster(**FIXED, minibatches_per_message=1, max_staleness=None)
-    with sw.ParallelWrapper(scheduled(), master, cores_per_worker=1) as wrapper:
-        run = wrapper.start(blobs, epochs=1)
-        run.wait(60)
-    history = run.history
-    assert set(history.learning_rate) <= set(0.5 * 0.5 ** np.arange(12))
-    first = history[(history.worker == 0) & (history.step == 1)]
-    assert first.learning_rate.item() == 0.5
-    assert first.update_ratio.item() == pytest.approx(first_ratio(blobs, minibatches=1), rel=0.05)
-    assert {worker.device for worker in run.status.workers} == {"CPU"}

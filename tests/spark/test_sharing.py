@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
-from tests.spark.helpers import Stuck, dense, interrupt, weights
-from tests.waiting import wait_until
+from tests.spark.helpers import dense
 
 import sparkwright as sw
 
@@ -40,21 +39,6 @@ def test_loss_decreases_and_the_encoding_is_reported(spark, blobs, leaves_nothin
     for worker in run.status.workers:
         assert worker.sent_bytes > 0
         assert worker.threshold is not None
-
-
-@pytest.mark.thorough
-def test_interrupt_in_a_long_step_keeps_shared_updates(spark, blobs, leaves_nothing, tmp_path):
-    marker = tmp_path / "slow"
-    model = dense()
-    before = weights(model)
-    network = sw.SparkNetwork(spark, model, master_of().with_hooks(Stuck(marker)))
-    run = network.start(blobs, epochs=500)
-    wait_until(lambda: run.status.epoch >= 2, 60)
-    marker.write_text("from now on each step takes ten minutes")
-    wait_until(lambda: all(w.last_heard_s < 2 for w in run.status.workers), 5)
-    interrupt(run)
-    assert run.finished
-    assert abs(weights(model) - before).max() > 0
 
 
 def test_network_mask_that_matches_no_address_raises(spark, blobs):

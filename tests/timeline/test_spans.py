@@ -52,30 +52,6 @@ def test_total_time_is_preserved_for_any_exact_limit(sent, exact_limit):
     assert timeline.tallies.count.sum() == sum(len(rows) for _, rows in sent)
 
 
-@pytest.mark.thorough
-@settings(max_examples=50)
-@given(messages, st.booleans())
-def test_aggregates_cover_the_original_times(sent, coarser):
-    rest = store_of(sent, 0).timeline().rest
-    if rest is None:
-        return
-    rest = rest.coarser() if coarser else rest
-    starts_s, found = rest.starts_s[:, None], rest.seconds
-    for lane, code in set(zip(rest.lanes.tolist(), rest.codes.tolist(), strict=True)):
-        mine = (rest.lanes == lane) & (rest.codes == code)
-        begins, lengths = np.array(
-            [
-                (max(0.0, start_s), float(np.float32(seconds)))
-                for at, rows in sent
-                for number, start_s, seconds in rows
-                if (at, number) == (lane, code)
-            ]
-        ).T
-        ends = np.minimum(begins + lengths, starts_s[mine] + rest.width_s)
-        wanted = np.maximum(0.0, ends - np.maximum(begins, starts_s[mine])).sum(axis=1)
-        np.testing.assert_allclose(found[mine], wanted, rtol=1e-6, atol=1e-6)
-
-
 def test_live_timeline_does_not_change_when_spans_arrive():
     store = SpanStore(workers=2, exact_limit=1)
     append(store, 0, (PhaseCode.DATA, 0.0, 1.0), (PhaseCode.COMPUTE, 1.0, 1.0))

@@ -44,7 +44,7 @@ class FakeStore(Operations):
         self.called("save", network, url, dict(settings))
         self.models[url] = ModelInfo(url=url, size_bytes=10, title=settings["title"])
 
-    def load(self, network, url, custom_objects):
+    def load(self, network, url):
         self.called("load", url)
         return SimpleNamespace(name="loaded")
 

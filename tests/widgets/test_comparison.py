@@ -6,7 +6,6 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
-from tests.waiting import wait_until
 
 from sparkwright.errors import ConfigurationError
 from sparkwright_widgets._comparison_table import differences, distinct_names, results
@@ -98,23 +97,6 @@ def test_three_runs_are_shown_live_until_the_last_ends(fake, comms):
     assert "at step 8; run 2 " in html
     assert "0.5" in shown.texts["table"]
     assert "run 3" in bundle["text/plain"]
-    shown.close()
-
-
-@pytest.mark.thorough
-def test_restarted_run_is_read_again_in_a_comparison(fake, comms):
-    runs = [trained(fake, state="training"), trained(fake, factor=3.0)]
-    shown = compare_runs(runs, names=["again", "done"])
-    wait_until(lambda: shown._next_row == [20, 20])
-    runs[0].log.clear()
-    for step in (1, 2):
-        runs[0].report(0, step, 7.0)
-    runs[0].set(state="done")
-    assert shown.wait(10)
-    assert "problem" not in shown.texts
-    lines = shown.read(lambda feed: feed.lines())
-    assert lines[0].tolist() == [[1.5, 7.0]]
-    assert lines[1][-1, 0] > 2
     shown.close()
 
 

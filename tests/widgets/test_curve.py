@@ -1,7 +1,6 @@
 import numpy as np
-import pytest
 
-from sparkwright_widgets._curve import CLOCK, EPOCH, MEAN, POINTS_PER_LINE, Curve
+from sparkwright_widgets._curve import CLOCK, EPOCH, MEAN, Curve
 from sparkwright_widgets._quantities import MOST_METRICS, VALIDATION_PLACE
 
 
@@ -74,29 +73,6 @@ def test_loss_beyond_float32_becomes_a_gap_without_a_warning(run):
     run.report(0, 1, 1e300)
     curve = Curve()
     assert np.isinf(curve.add_rows(run.log.rows())[-1, 2])
-
-
-@pytest.mark.thorough
-def test_million_rows_stay_bounded_and_keep_their_extremes():
-    count = 500_000
-    steps = np.repeat(np.arange(1, count + 1), 2)
-    loss = np.random.default_rng(7).random(2 * count)
-    loss[123_456] = 50.0
-    rows = {
-        "worker": np.tile(np.array([0, 1], np.int32), count),
-        "epoch": np.ones(2 * count, np.int32),
-        "round": (steps // 5).astype(np.int32),
-        "step": steps,
-        "loss": loss,
-        "examples": np.full(2 * count, 32, np.int32),
-        "time_s": 0.05 * steps,
-        "accuracy": loss,
-    }
-    curve = Curve()
-    curve.add_rows(rows)
-    assert len(curve.points()) < 7 * POINTS_PER_LINE
-    assert curve.lines()[0][:, 1].max() == 50.0
-    assert curve.lines()[0][-1, 0] == count
 
 
 def test_validation_metrics_are_drawn_in_the_chart_of_their_metric(run, fake):

@@ -10,7 +10,7 @@ from ipywidgets.widgets.widget import _instances
 from sparkwright.data import DataSource, DataSplit, _previewing
 from sparkwright.errors import ConfigurationError
 from sparkwright_widgets._data_picker import DataPicker
-from sparkwright_widgets._data_picker._fixes import fixes
+from sparkwright_widgets._data_picker._looks import fixes
 
 pytestmark = pytest.mark.usefixtures("comms")
 
@@ -293,20 +293,6 @@ def test_last_requested_folder_is_listed(picker, tmp_path):
     assert picker.settle()
     assert f"{tmp_path}/c" in picker.place.where.value
     assert picker.place.doing.value == picker.place.error.value == ""
-
-
-@pytest.mark.thorough
-def test_closed_picker_leaves_no_widgets(comms, table):
-    before = set(_instances)
-    picker = DataPicker()
-    assert picker.settle()
-    type_url(picker, table)
-    seen = len(_instances)
-    for kind in ("digits", "csv"):
-        choose(picker, picker.format, kind)
-    assert len(_instances) == seen
-    picker.close()
-    assert set(_instances) == before
 
 
 def test_picker_closed_during_a_preview_leaves_no_widgets(comms, table, slow_looks):

@@ -1,6 +1,3 @@
-import gc
-import weakref
-
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -73,15 +70,3 @@ def test_finished_run_is_displayed_complete_immediately(run, published):
     shown._ipython_display_()
     assert published.updates == 0
     assert all("0.5000" in data["text/plain"] for data in published.first.values())
-
-
-@pytest.mark.thorough
-def test_panel_does_not_keep_a_finished_run_alive(fake, published):
-    run = fake.FakeRun()
-    panel_for(run)._ipython_display_()
-    run.set(state="done")
-    _display.settle()
-    reference = weakref.ref(run)
-    del run
-    gc.collect()
-    assert reference() is None

@@ -8,11 +8,11 @@ from tests.cases import cases
 from sparkwright_widgets import _fragments as fragments
 from sparkwright_widgets._contract import Sharing
 from sparkwright_widgets._curve import NotFinite
+from sparkwright_widgets._panel import Still
 from sparkwright_widgets._reports._facts import facts_of
-from sparkwright_widgets._reports._verdict import verdict_block
-from sparkwright_widgets._still import Still
-from sparkwright_widgets._summary import summary
+from sparkwright_widgets._reports._run_report import verdict_block
 from sparkwright_widgets._traceback import users_code, users_frames
+from sparkwright_widgets.blocks import summary
 
 
 @cases("name", "_format", "_table")

@@ -119,40 +119,6 @@ def test_frequency_by_epoch_is_shown_and_typed():
     assert picker.master.averaging_frequency == {1: 1, 2: 10}
 
 
-@cases(
-    "path, typed, said",
-    (("workers",), "0", "`workers` must be an integer of at least 1"),
-    (("workers",), "many", "Received: workers='many'"),
-    (("export_directory",), "/tmp", "`export_directory` is used only with `training_approach"),
-    (("mesh", "network_mask"), "10.0", "`network_mask` must be an IPv4 network"),
-    (("mesh", "max_pending_bytes"), "2048", "`max_pending_bytes` must be at least"),
-)
-def test_errors_are_shown_at_their_field(path, typed, said):
-    picker = TrainingMasterPicker()
-    before = picker.master
-    wrong = picker.form.field(*path)
-    good = wrong.control.value
-    wrong.control.value = typed
-    assert said in picker.problem
-    assert said in wrong.problem
-    assert 'role="alert"' in wrong.alert.value
-    assert picker.master == before
-    wrong.control.value = good
-    assert picker.problem is None
-    assert wrong.problem == ""
-
-
-def test_contradictory_thresholds_are_rejected_at_the_field():
-    picker = TrainingMasterPicker(SharedTrainingMaster())
-    picker.form.field("threshold", "min_sparsity").control.value = "0.5"
-    assert "must not be above" in picker.form.field("threshold", "min_sparsity").problem
-    picker.form.field("threshold").control.value = "fixed"
-    assert picker.problem is None
-    assert picker.master.threshold == FixedThreshold()
-    picker.form.field("threshold", "threshold").control.value = "0.01"
-    assert picker.master.threshold == FixedThreshold(threshold=0.01)
-
-
 def test_local_training_rejects_options_that_need_spark():
     picker = TrainingMasterPicker(ParameterAveragingTrainingMaster(communication="spark"))
     assert picker.problem is None

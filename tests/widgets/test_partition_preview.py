@@ -8,12 +8,16 @@ from sparkwright.partitions import PartitionSurvey
 from sparkwright_widgets._partition_preview import PartitionPreview, _bars
 from sparkwright_widgets._partition_preview._bars import Bars, bars_svg, pieces
 
-LABELS = [[800, 100, 0], [10, 10, 10]]
+COUNTED = PartitionSurvey(
+    rows=(900, 30),
+    label_counts=((800, 100, 0), (10, 10, 10)),
+    class_names=("cat", "dog", "<owl>"),
+)
 
 
 @pytest.fixture
 def preview(comms):
-    return PartitionPreview.of_counts([900, 30], LABELS, ["cat", "dog", "<owl>"], workers=2)
+    return PartitionPreview(COUNTED, workers=2)
 
 
 class FakeData:
@@ -213,7 +217,7 @@ def test_measurement_replaces_the_assumed_speed(spark_preview):
 
 
 def test_button_applies_the_advised_repartition_where_it_is_better(comms):
-    preview = PartitionPreview.of_counts([980, 240, 120, 60, 40], workers=2, mode="never")
+    preview = PartitionPreview([980, 240, 120, 60, 40], workers=2, mode="never")
     told = []
     preview.on_change(lambda part: told.append((part.mode, part.strategy)))
     assert preview.advised_button.layout.display is None

@@ -12,7 +12,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from sparkwright_widgets._offline_html import offline_html, outside_resources
-from sparkwright_widgets._report import main
+from sparkwright_widgets.report import main
 
 
 @pytest.fixture

@@ -24,8 +24,7 @@ from sparkwright_widgets._reports._facts import best_of, epochs_of, facts_of
 from sparkwright_widgets._reports._learning_blocks import learning_blocks
 from sparkwright_widgets._reports._network_facts import network_facts
 from sparkwright_widgets._reports._page import pictures_without_text
-from sparkwright_widgets._reports._run_report import report_of, run_report_html
-from sparkwright_widgets._reports._verdict import verdict_sentence
+from sparkwright_widgets._reports._run_report import report_of, run_report_html, verdict_sentence
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 
@@ -237,23 +236,22 @@ def test_run_with_known_code_needs_no_placeholders(trained):
 
 
 def test_keras_model_is_described_without_importing_keras():
+    weights = [np.zeros((4, 3)), np.zeros(3)]
+    output = SimpleNamespace(shape=(None, 3), dtype="float32")
+    dense = SimpleNamespace(
+        name="out", output=output, built=True, weights=weights, trainable_weights=weights
+    )
     model = SimpleNamespace(
         name="net",
-        built=True,
-        layers=[
-            SimpleNamespace(
-                name="out", output=SimpleNamespace(shape=(None, 3)), count_params=lambda: 15
-            )
-        ],
-        weights=[],
-        trainable_variables=[np.zeros((4, 3)), np.zeros(3)],
-        count_params=lambda: 15,
+        layers=[dense],
+        weights=dense.weights,
+        trainable_weights=dense.weights,
         loss={"out": "mse"},
         optimizer=None,
         to_json=lambda: '{"a": 1}',
     )
     found = network_facts(SimpleNamespace(model=model))
-    assert found.layers == [("out", "SimpleNamespace", "any x 3", "15")]
+    assert found.layers == [("out", "SimpleNamespace", "3", "15")]
     assert (found.trainable, found.loss) == (15, "mse of out")
     assert network_facts("no network") is None
 

@@ -1,4 +1,3 @@
-import socket
 import threading
 
 import numpy as np
@@ -41,16 +40,6 @@ def test_weights_and_scores_equal_those_of_the_ring_bit_for_bit(blobs, settings)
     scores = [[point.loss for point in run.status.validation] for run in runs]
     assert len(scores[0]) == 2
     assert scores[0] == scores[1]
-
-
-@pytest.mark.thorough
-def test_only_the_driver_uses_the_configured_ports_and_network(blobs, monkeypatch):
-    """One port for all: a worker that listened would find it taken."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
-    mesh = sw.MeshConfig(ports=port, network_mask="127.0.0.0/8")
-    monkeypatch.setattr("sparkwright.workers._serving._listen_host", pytest.fail)
-    fit(dense(), averaging(mesh=mesh, **BY_DRIVER), blobs)
 
 
 @pytest.mark.thorough

@@ -1,4 +1,3 @@
-import threading
 import time
 from dataclasses import replace
 
@@ -285,28 +284,6 @@ def test_callbacks_at_averagings_require_averagings(blobs):
         fit(network(), master_of("sharing"), blobs, callbacks=Seen(), callback_frequency=3)
 
 
-@pytest.mark.thorough
-def test_failing_callback_ends_the_run_with_the_latest_average(blobs):
-    averages = []
-
-    class Raises(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch, logs=None):
-            assert threading.current_thread().name.startswith("sparkwright-local-")
-            averages.append(weights(self.model))
-            if epoch == 1:
-                raise LookupError("no place for this")
-
-        def on_train_end(self, logs=None):
-            averages.append(None)
-
-    model = network()
-    with pytest.raises(LookupError, match="no place for this"):
-        fit(model, master_of("averaging", 2), blobs, epochs=5, callbacks=[Raises()])
-    assert len(averages) == 2  # so Keras does
-    np.testing.assert_allclose(weights(model), averages[-1], atol=1e-6)
-    assert not np.array_equal(averages[0], averages[1])
-
-
 @cases("method", "on_train_begin", "on_train_end")
 def test_callback_failing_at_the_start_or_end_fails_the_run(blobs, method):
     def fails(logs=None):
@@ -366,8 +343,6 @@ def test_terminate_on_nan_ends_the_run_without_an_error(blobs, kind, non_finite)
 
 
 def test_worker_lost_while_callbacks_run_does_not_affect_them(blobs, control_lines):
-    """Of sharing; of averaging see tests/spark/test_fit_options.py."""
-
     seen = []
 
     def lose(epoch, logs):

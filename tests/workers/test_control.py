@@ -104,14 +104,6 @@ def test_regroup_breaks_the_ring_of_its_generation(line, ring, generation, used,
     assert is_broken(ring, wait_s=10.0 if breaks else 0.5) == breaks
 
 
-@pytest.mark.thorough
-def test_heartbeats_are_sent_without_a_request(line):
-    _, driver = line
-    for _ in range(2):
-        message = driver.receive()
-        assert message.kind == "alive"
-
-
 def test_epoch_answer_is_not_an_order_and_late_answers_are_dropped(line):
     control, driver = line
     driver.send("answered", {"epoch": 1, "round": 0})

@@ -101,17 +101,6 @@ def test_every_example_counts_once_per_epoch_while_workers_join(gate, master):
 
 
 @pytest.mark.thorough
-def test_run_waiting_for_more_workers_can_be_stopped(gate):
-    with sw.ParallelWrapper(dense(), averaging(hooks=(SLOWED,)), cores_per_worker=1) as wrapper:
-        run = wrapper.start(numbered(400), epochs=100, display=False)
-        wait_until(lambda: run.status.epoch, 60)
-        run.stop()
-        run.wait(30)
-    assert run.status.state == "stopped"
-    assert not gate.passed
-
-
-@pytest.mark.thorough
 def test_run_of_two_workers_is_resumed_with_joining_workers(gate, tmp_path):
     options = {"updater": "local", "exchange_precision": "int8"}
     checkpoint = sw.Checkpointing(str(tmp_path), every_rounds=1)

@@ -3,7 +3,6 @@ import numpy as np
 import pytest
 from keras import layers
 from tests.cases import cases
-from tests.support.in_process import fit
 
 import sparkwright as sw
 from sparkwright.networks import ModelDefinition, ModelState
@@ -39,21 +38,6 @@ def classifier(*, rank=1, optimizer="adam"):
     )
     model.compile(optimizer, "sparse_categorical_crossentropy", metrics=["acc"])
     return model
-
-
-@pytest.mark.thorough
-def test_one_worker_trains_on_text_like_keras():
-    data = sentences()
-    master = sw.ParameterAveragingTrainingMaster(
-        workers=1, batch_size_per_worker=10, shuffle=False, xla="on"
-    )
-    ours, theirs = classifier(), classifier()
-    fit(ours, master, data, epochs=2)
-    for _ in range(2):
-        for batch in data.batches(10):
-            theirs.train_on_batch(batch.features["text"], batch.labels["labels"])
-    for mine, other in zip(ours.get_weights(), theirs.get_weights(), strict=True):
-        np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-6)
 
 
 @cases("rank", 0, 1)

@@ -1,14 +1,13 @@
 import asyncio
 import sys
 import time
-from collections import Counter
 from dataclasses import replace
 
 import keras
 import numpy as np
 import pytest
 from tests.cases import cases
-from tests.spark.helpers import Hook, RecordingHook, dense, numbered, seen, train_locally, weights
+from tests.spark.helpers import Hook, dense, numbered, train_locally, weights
 from tests.support.in_process import InProcessPool, fit
 
 import sparkwright as sw
@@ -101,31 +100,6 @@ def test_wrapper_reads_exported_minibatches_and_iterators(tmp_path):
         fit(dense(), averaging(), str(tmp_path))
     with pytest.raises(sw.ConfigurationError, match=r"`validation` must be .*`.*read_minibatches`"):
         fit(dense(), averaging(), url, validation=3)
-
-
-@pytest.mark.thorough
-@cases(
-    "options",
-    {
-        **{"prefetch_batches": 0, "max_staleness": 0, "residual_clipping": None},
-        **{"encoding_debug_mode": True, "periodic_gc": False},
-    },
-    {
-        **{"piece_minibatches": 3, "minibatches_per_message": 1, "prefetch_batches": 1},
-        **{"combine": "mean", "per_variable_thresholds": True},
-    },
-    {
-        **{"workers": 4, "minibatches_per_message": 3, "piece_minibatches": 4},
-        "mesh": sw.MeshConfig(mode="mesh", max_downstreams=2, encrypt=True),
-    },
-    ids=["serial", "pieces", "tree"],
-)
-def test_gradient_sharing_trains_every_example_once_per_epoch(tmp_path, options):
-    master = sharing(**options).with_hooks(RecordingHook(str(tmp_path)))
-    run = fit(dense(), master, numbered(61), epochs=2)
-    assert seen(tmp_path) == Counter(dict.fromkeys(range(61), 2))
-    assert run.history["examples"].sum() == 2 * 61
-    assert run.status.averagings == 2  # the workers met after each epoch
 
 
 @pytest.mark.thorough(but=["average"])

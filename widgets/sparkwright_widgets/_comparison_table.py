@@ -6,7 +6,7 @@ from typing import Any
 from sparkwright.runs import differing as differing_settings
 
 from ._contract import ComparedRun, Status
-from ._format import duration_text, number_text, rate_text, short_value
+from ._format import duration_text, number_text, rate_text, short_value, shortened
 
 _MOST_METRICS = 6
 _MOST_SETTINGS = 60
@@ -75,5 +75,4 @@ def numbered(names: Sequence[str]) -> list[str]:
 
 
 def _value_text(value: Any) -> str:
-    text = short_value(value)
-    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
+    return shortened(short_value(value), _LONGEST_VALUE)

@@ -16,7 +16,7 @@ history.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,12 +146,7 @@ class Curve:
             value=float(rows["loss"][where[0]]),
             count=0,
         )
-        self.not_finite = NotFinite(
-            worker=first.worker,
-            step=first.step,
-            value=first.value,
-            count=first.count + len(where),
-        )
+        self.not_finite = replace(first, count=first.count + len(where))
 
 
 def _measured(rows: Rows) -> Rows:

@@ -4,19 +4,14 @@ Every figure has alt text, a caption, and a table of its data.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.evaluation import (
     AbstractEvaluation,
-    Evaluation,
     RegressionEvaluation,
     WorstExamples,
 )
-from sparkwright.evaluation.class_figures import confusion_figure as figure_of_confusion
 from sparkwright.evaluation.comparison import comparison_figures
 from sparkwright.evaluation.reports import Figure, Table
 
@@ -50,27 +45,6 @@ def blocks_of(evaluation: Any, **options: Any) -> list[Block]:
 def comparison_blocks(results: Mapping[str, Sequence[AbstractEvaluation]]) -> list[Block]:
     """A table of the headline metrics of each result, and their overlaid ROC curves."""
     return _shown(comparison_figures(results), kind="comparison", label="Comparison")
-
-
-def confusion_figure(evaluation: Evaluation, *, caption: str | None = None) -> Block:
-    """Draw a confusion matrix with its counts, and add its data as a table.
-
-    Colors show shares of each actual class (row), so that rare classes are visible. The cividis
-    colormap suits color-blind readers. With more than 30 classes, the table has only the most
-    frequent confusions.
-
-    Args:
-        evaluation: `confusion` is (C, C) int64, rows actual, columns predicted.
-        caption: the caption; default None: the accuracy and the largest confusion.
-    """
-    counts = np.asarray(evaluation.confusion)
-    names = [str(name) for name in (evaluation.class_names or range(len(counts)))]
-    found = figure_of_confusion(counts, names)
-    block = figure_block(found)
-    if caption is None:
-        return block
-    shown = figure_block(replace(found, caption=caption), alt=f"{found.label}. {found.caption}")
-    return Block(html=shown.html, text=block.text, kind=block.kind)
 
 
 def headline_block(evaluation: AbstractEvaluation) -> Block:

@@ -46,25 +46,25 @@ def picture(figure: "Figure", *, caption: str) -> Block:
     return Block(html=html, text=caption, kind="picture")
 
 
-def figure_html(figure: DrawnFigure, *, alt: str = "") -> str:
-    """A figure with its caption as `<figure>`; `alt` is by default label and caption."""
+def figure_html(figure: DrawnFigure) -> str:
+    """A figure with its caption as `<figure>`."""
     from matplotlib.figure import Figure
 
     drawn = Figure(figsize=figure.size, layout="constrained")
     drawn.patch.set_visible(False)
     figure.draw(drawn.add_subplot())
     _fit_any_page(drawn)
-    svg = inline_svg(drawn, alt=alt or f"{figure.label}. {figure.caption}")
+    svg = inline_svg(drawn, alt=f"{figure.label}. {figure.caption}")
     return _captioned(svg, figure.caption)
 
 
-def figure_block(figure: DrawnFigure, *, alt: str = "") -> Block:
+def figure_block(figure: DrawnFigure) -> Block:
     """A figure with its caption, and its data as a table in a fold."""
     table = figure.table
     more = f" ({count_text(table.left_out)} more rows omitted)" if table.left_out else ""
     folded = fold(f"Data as a table{more}", _table_html(table, table.title or figure.label))
     return Block(
-        html=figure_html(figure, alt=alt) + folded.html,
+        html=figure_html(figure) + folded.html,
         text=f"{figure.caption}\n\n{_table_text(table)}",
         kind=figure.kind,
     )

@@ -7,7 +7,7 @@ of Keras with `plain`.
 import html
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparkwright.evaluation.numbers import number_text as number_text, short_number as short_number
@@ -121,6 +121,24 @@ def ago_text(seconds: float) -> str:
         ['just now', '8 s ago', '2 min 10 s ago']
     """
     return "just now" if seconds < 5 else f"{duration_text(math.floor(seconds))} ago"
+
+
+def shape_text(shape: Sequence[int | None] | None) -> str:
+    """The shape of one example as text.
+
+    Example:
+        >>> [shape_text(shape) for shape in ((28, 28, 1), (None, 8), (), None)]
+        ['28 x 28 x 1', 'any x 8', 'one number', '—']
+    """
+    if shape is None:
+        return "—"
+    sizes = ("any" if size is None else count_text(size) for size in shape)
+    return " x ".join(sizes) or "one number"
+
+
+def shortened(text: str, length: int) -> str:
+    """Truncate `text` to `length` characters, ending with "…"."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def short_value(value: Any) -> str:

@@ -13,7 +13,6 @@ from ._figure_svg import figure_block
 from ._format import duration_text, escaped
 from ._ui import Dropdown, Part, row
 
-_LOOK_S = 1.0
 _REPORTED = 6  # histograms of each kind in a report
 _LABELS = {"weights": "Weights", "updates": "Updates", "activations": "Activations"}
 _NONE = (
@@ -42,7 +41,7 @@ class HistogramView(Part):
         self._run, self._histograms = run, found
         self._shown: tuple[int, str, str] | None = None
         self._lock = threading.RLock()  # the thread and the user change the choices
-        self._closing, self._offering = threading.Event(), False
+        self._offering = False
         super().__init__("Histograms")
         self.what = Dropdown(description="Values", options=[])
         self.layer = Dropdown(description="Layer", options=[])
@@ -55,10 +54,7 @@ class HistogramView(Part):
         self._block = sentence_block(_NONE)
         self.refresh()
         self.show(row(self.what, self.layer, self.button), self.cost, self.picture)
-        self._thread = threading.Thread(
-            target=self._follow, name=f"sparkwright-histograms-{run.id}", daemon=True
-        )
-        self._thread.start()
+        self.watch(run, self.refresh, name=f"histograms-{run.id}")
 
     def take(self) -> None:
         """Request histograms from the run."""
@@ -88,21 +84,9 @@ class HistogramView(Part):
             self.picture.value = self._block.inside()
         self._changed()
 
-    def close(self) -> None:
-        """Stop following the run, and close the widgets."""
-        if hasattr(self, "_closing"):  # absent if __init__ raised
-            self._closing.set()
-        super().close()
-
     def _chosen(self, _change: Any) -> None:
         if not self._offering:
             self.refresh()
-
-    def _follow(self) -> None:
-        is_over = False
-        while not (is_over or self._closing.wait(_LOOK_S)):
-            is_over = bool(self._run.finished)  # read before the last refresh
-            self.guarded(self.refresh)()
 
     def _still(self) -> Block | None:
         return self._block

@@ -23,8 +23,8 @@ from sparkwright_widgets._ui import (
     OptionForm,
     Part,
     advice,
-    close_all,
     row,
+    swap,
 )
 
 # Fields of `Experiment` that this panel edits, besides `spark`.
@@ -296,15 +296,13 @@ class LaunchPanel(Part):
     def _has_begun(self, run: TrainingRun) -> None:
         if self._stop_asked:
             run.stop()
-        before, self.run = self.place.children, run
+        self.run = run
         # This panel has a Stop button, which also works while a run is starting.
         self.live = live = LivePanel(run, has_stop=False)
         shown: list[widgets.Widget] = [live]
         if hasattr(run, "histograms"):
             shown.append(Fold("Histograms of this run", [HistogramView(run)]))
-        self.place.children = shown
-        for widget in before:
-            close_all(widget)
+        swap(self.place, *shown)
         self._call(self._on_run, run)
         live.on_refresh(lambda: self._on_refresh(run))
 

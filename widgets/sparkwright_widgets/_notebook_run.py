@@ -208,11 +208,10 @@ class _ReportingClient(NotebookClient):
     def failure(self, error: Exception | None, *, was_interrupted: bool) -> NotebookFailure:
         """What to tell about the cell that ran when `error` came up."""
         index = self._code_cells[self._number - 1] if self._number else None
-        source = self.nb.cells[index].source if index is not None else ""
         reason, details = _described(error, was_interrupted=was_interrupted)
         return NotebookFailure(
             cell=self._number,
-            source="\n".join(source.strip().splitlines()[:8]),
+            source="" if index is None else _beginning(self.nb.cells[index]),
             reason=reason,
             details=details,
             was_interrupted=was_interrupted,
@@ -253,6 +252,10 @@ class _ReportingClient(NotebookClient):
         for line in lines:
             # Of a line that rewrote itself (a progress bar) only the last state is kept.
             self._say(f"      {plain(line.rstrip(chr(13)).rsplit(chr(13), 1)[-1])}".rstrip())
+
+
+def _beginning(cell: NotebookNode) -> str:
+    return "\n".join(cell.source.strip().splitlines()[:8])
 
 
 def _titles(notebook: NotebookNode) -> dict[int, str]:
@@ -304,7 +307,7 @@ def failure_in(notebook: NotebookNode) -> NotebookFailure | None:
                 lines = plain("\n".join(output.get("traceback", []))).splitlines()
                 return NotebookFailure(
                     cell=number,
-                    source="\n".join(cell.source.strip().splitlines()[:8]),
+                    source=_beginning(cell),
                     reason=plain(f"{output.get('ename', '')}: {output.get('evalue', '')}"),
                     details="\n".join(lines[-_TRACEBACK_LINES:]),
                 )

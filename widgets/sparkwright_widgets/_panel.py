@@ -1,17 +1,23 @@
-"""The live panel of a training run: progress, loss curve, workers, and the Stop button.
+"""The live panel of a training run, and its static copy for saved notebooks.
 
 Callbacks may arrive on any thread (ipykernel decides) and must return immediately.
 """
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from . import _fragments as fragments
-from ._contract import ENDED, MEAN_NAME, Run, Status, sharing_of
+from ._block import Block
+from ._contract import ENDED, MEAN_NAME, Run, Sharing, Status, sharing_of
+from ._curve import FloatPoints, NotFinite, QuantityLines
+from ._figure_svg import figure_html
+from ._format import escaped
 from ._live_chart import LiveChart
 from ._loss_feed import LossFeed
-from ._still import Still
+from ._quantities import Quantity
+from ._run_figures import run_figures
 
 _CURVE_EVERY_S = 0.2
 _TEXT_EVERY_S = 0.5  # at most twice a second: a screen reader has to keep up
@@ -21,6 +27,65 @@ _REFRESH_EVERY_S = 60.0  # of what is saved in the notebook, well within Binder'
 
 _STOP_ROUND = "Stop after the current round and keep the averaged network"
 _STOP_SHARING = "Stop soon; the workers average their networks, and the average is kept"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Still:
+    """A snapshot of a run that can be shown without a kernel or widgets."""
+
+    at: str  # time of day
+    title: str
+    status: Status
+    mean_loss: float | None  # of the last complete round; None before the first
+    lines: dict[int, FloatPoints]  # from `Curve.lines()`
+    not_finite: NotFinite | None  # the first one
+    sharing: Sharing | None = None  # None: parameter averaging
+    quantities: tuple[Quantity, ...] = ()
+    # From `Curve.quantity_lines()`.
+    quantity_lines: QuantityLines = field(default_factory=dict[str, dict[int, FloatPoints]])
+
+    def text(self) -> str:
+        """Return one line of plain text."""
+        far = fragments.progress_text(self.status, self.mean_loss, self.sharing)
+        return f"{self.title}: {far}"
+
+    def copy(self) -> Block:
+        """Return the static copy of the panel: state, figures, curve and workers."""
+        html = "".join(
+            [
+                fragments.state_line(self.title, self.status),
+                fragments.failure(self.status),
+                fragments.lost_workers(self.status, self.sharing),
+                fragments.not_finite_banner(self.not_finite),
+                fragments.progress(self.status, self.mean_loss, self.sharing),
+                self._figure(),
+                fragments.worker_table(self.status.workers, self.sharing),
+            ]
+        )
+        return Block(html=html, text=self.text(), kind="copy")
+
+    def card(self) -> Block:
+        """Return the summary card: the result in one line; below, figures, curve and workers."""
+        # For saved notebooks without their kernel. Next to a panel or its copy, the style sheet
+        # shows only the line, so no curve appears twice.
+        if self.status.state not in ENDED:
+            # The card is rarely refreshed, so it omits progress that would soon be outdated.
+            begun = self.status.state not in ("queued", "starting")
+            far = f"{self.text()} (at {self.at})." if begun else f"{self.title}."
+            sentence = f"{far} The result appears here when the run ends."
+            return Block(html=f"<p>{escaped(sentence)}</p>", text=sentence, kind="card")
+        figures = fragments.result_figures(self.status, self.mean_loss, self.sharing)
+        html = (
+            f"<details open><summary>{escaped(self.text())}</summary>"
+            f"{fragments.figure_list(figures)}{fragments.note(self.status)}{self._figure()}"
+            f"{fragments.worker_table(self.status.workers, self.sharing)}</details>"
+        )
+        return Block(html=html, text=self.text(), kind="card")
+
+    def _figure(self) -> str:
+        figures = run_figures(self.lines, self.quantities, self.quantity_lines, self.sharing)
+        html = "".join(map(figure_html, figures))
+        return html or "<p>No minibatch has been reported yet.</p>"
 
 
 class LivePanel(LiveChart[LossFeed]):

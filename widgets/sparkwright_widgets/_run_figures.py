@@ -7,9 +7,10 @@ import numpy as np
 
 from sparkwright.evaluation.reports import Figure, Table
 
+from ._contract import MEAN_NAME, Sharing
 from ._curve import EPOCH, MEAN, VALIDATION, FloatPoints, QuantityLines
 from ._figure_svg import COLORS, INK, MARKERS, Line, draw_lines
-from ._format import count_text, number_text, short_number
+from ._format import count_text, counted, number_text, short_number, shortened
 from ._quantities import VALIDATION_APART, VALIDATION_PLACE, Quantity
 
 if TYPE_CHECKING:
@@ -23,6 +24,19 @@ _TABLE_WORKERS = 16
 _LONGEST_NAME = 32
 # The residual is useful only live; the run's history has it.
 _LEFT_OUT = ("residual_p99",)
+
+
+def run_figures(
+    lines: Mapping[int, FloatPoints],
+    quantities: Sequence[Quantity],
+    quantity_lines: QuantityLines,
+    sharing: Sharing | None,
+) -> list[Figure]:
+    """Return figures of the loss and of the other quantities; empty without a minibatch."""
+    if not lines:
+        return []
+    found = [loss_figure(lines, mean_name=MEAN_NAME if sharing else "mean of the round")]
+    return [*found, *([quantity_figure(quantities, quantity_lines)] if quantity_lines else [])]
 
 
 def loss_figure(
@@ -90,11 +104,9 @@ def comparison_figure(lines: Mapping[int, FloatPoints], names: Sequence[str]) ->
     shown: list[Line] = []
     for line, points in lines.items():
         run, is_validation = line % VALIDATION_APART, line >= VALIDATION_APART
-        name = names[run]
-        name = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
         shown.append(
             Line(
-                label=name + (", validation" if is_validation else ""),
+                label=shortened(names[run], _LONGEST_NAME) + ", validation" * is_validation,
                 points=points,
                 color=COLORS[run % 6],
                 style="--" if is_validation else "-",
@@ -155,7 +167,7 @@ def _loss_sentence(lines: Mapping[int, FloatPoints]) -> str:
     steps = max(line[-1, 0] for number, line in lines.items() if number >= MEAN)
     first, last, lowest = points[0, 1], points[-1, 1], points[:, 1].min()
     return (
-        f"Loss curve of {workers} worker{'s' if workers != 1 else ''} over "
+        f"Loss curve of {counted(workers, 'worker')} over "
         f"{steps:,.0f} steps: the mean goes from {number_text(float(first))} to "
         f"{number_text(float(last))}; its lowest value is {number_text(float(lowest))}."
     )

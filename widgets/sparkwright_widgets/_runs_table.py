@@ -11,9 +11,9 @@ from sparkwright.runs import RunStore, RunTable, StoredRun
 
 from ._block import Block
 from ._comparison_table import numbered
-from ._format import count_text, counted, escaped
+from ._format import count_text, counted
 from ._runs_grid import RunsGrid
-from ._ui import Confirmation, Part, Text, close_all, row
+from ._ui import Confirmation, Part, Text, hint, row, swap
 from .comparison import RunComparison
 
 # How often the file is polled; a training run writes every 2 to 15 s.
@@ -39,7 +39,6 @@ class RunsTable(Part):
         self._compared: list[tuple[str, str]] = []  # id and name of each run in the chart
         self._drawn: Sequence[StoredRun] = ()
         self._looking = threading.RLock()
-        self._closing = threading.Event()
         self.grid = RunsGrid()
         self.find_field = Text(value="", placeholder="name, tag or title", description="Find")
         self.refresh_button = self.new_button("Refresh", self.refresh)
@@ -111,11 +110,6 @@ class RunsTable(Part):
                 self.grid.selected = [each for each in self.grid.selected if each in there]
             self._show()
 
-    def close(self) -> None:
-        """Stop the thread and close the widgets."""
-        self._closing.set()
-        super().close()
-
     # --- following the file
 
     def _follow(self) -> None:
@@ -184,7 +178,7 @@ class RunsTable(Part):
         with self._looking:
             shown, selected = self.runs, self.selected
             self.grid.show(shown)
-            self.found.value = f'<div class="sparkwright-hint">{escaped(self._found())}</div>'
+            self.found.value = hint(self._found())
             self.grid.layout.display = None if shown else "none"
             self.actions.layout.display = None if selected else "none"
             self.rename_button.disabled = self.name_field.disabled = len(selected) != 1
@@ -206,10 +200,8 @@ class RunsTable(Part):
         names = numbered([run.name for run in runs])
         shown = [(run.id, name) for run, name in zip(runs, names, strict=True)]
         if shown != self._compared:
-            self._compared, old = shown, self.comparison.children
-            self.comparison.children = (RunComparison(runs, names=names),) if runs else ()
-            for each in old:
-                close_all(each)
+            self._compared = shown
+            swap(self.comparison, *([RunComparison(runs, names=names)] if runs else []))
         elif runs != self._drawn:
             self.comparison.children[0].replace(runs)
         self._drawn = runs

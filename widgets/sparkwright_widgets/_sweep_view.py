@@ -1,8 +1,8 @@
 """SweepView: live results of a hyperparameter sweep, and a button to stop it."""
 
 import math
-import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import ipywidgets as widgets
@@ -10,12 +10,10 @@ import ipywidgets as widgets
 from sparkwright.errors import ConfigurationError
 from sparkwright.sweeps import Sweep
 
-from ._block import Block, fold, joined, sentence_block
+from ._block import Block, fold, joined, sentence_block, table_block
 from ._format import counted, duration_text, escaped, number_text, short_value
-from ._table import html_table, text_table
 from ._ui import Part, row
 
-_LOOK_S = 1.0
 _MOST_ROWS, _MOST_LINES = 200, 400
 _WIDTH, _HEIGHT, _EDGE = 720, 260, 40
 # Labels of Optuna's trial states.
@@ -53,16 +51,13 @@ class SweepView(Part):
                 f"`sweep` must be a result of `sw.sweep(…)`. Received: a {type(sweep).__name__}."
             )
         self.sweep, self._block = sweep, sentence_block("")
-        self._closing, self._at_end = threading.Event(), list[Callable[[], None]]()
+        self._at_end: list[Callable[[], None]] = []
         super().__init__(f"Sweep {sweep.name}")
         self.button = self.new_button("Stop", self.stop, "Stop the trials and keep their results")
         self.body = widgets.HTML()
         self.show(row(self.button), self.body)
         self.refresh()
-        self._thread = threading.Thread(
-            target=self._follow, name=f"sparkwright-sweep-view-{sweep.name}", daemon=True
-        )
-        self._thread.start()
+        self.watch(sweep, self.refresh, name=f"sweep-view-{sweep.name}", ended=self._ended)
 
     def stop(self) -> None:
         """Stop the sweep."""
@@ -85,18 +80,8 @@ class SweepView(Part):
         """Wait until the final results are shown, at most `timeout_s`."""
         self._thread.join(timeout_s)
 
-    def close(self) -> None:
-        """Stop following the sweep, and free the widgets."""
-        if hasattr(self, "_closing"):  # absent if the argument was invalid
-            self._closing.set()
-        super().close()
-
-    def _follow(self) -> None:
-        is_over = False
-        while not (is_over or self._closing.wait(_LOOK_S)):
-            is_over = self.sweep.finished  # read first, so that the last refresh is complete
-            self.guarded(self.refresh)()
-        for callback in self._at_end if is_over else []:
+    def _ended(self) -> None:
+        for callback in self._at_end:
             self.guarded(callback)()
 
     def _still(self) -> Block | None:
@@ -139,9 +124,8 @@ def _table(trials: Sequence[Any], monitor: str) -> Block:
     left_out = max(0, len(trials) - _MOST_ROWS)
     title = f"Trials{f' (the last {_MOST_ROWS})' if left_out else ''}"
     columns = (1, len(heads) - 1)
-    html = html_table(heads, rows, label="Trials", text_columns=columns)
-    text = text_table(heads, rows, text_columns=columns)
-    return Block(html=fold(title, html, opens=True).html, text=text, kind="trials")
+    table = table_block(heads, rows, label="Trials", kind="trials", text_columns=columns)
+    return replace(table, html=fold(title, table.html, opens=True).html)
 
 
 def parallel_coordinates(trials: Sequence[Any], monitor: str, best: int | None) -> str:

@@ -16,6 +16,15 @@ class Markup(str):
     __slots__ = ()
 
 
+def share_bar(count: float, largest: float) -> Markup:
+    """A bar as long as the share of the largest count."""
+    width = 100 * count / largest if largest else 0
+    return Markup(
+        f'<span class="sparkwright-share" aria-hidden="true"><span style="width:{width:.1f}%">'
+        "</span></span>"
+    )
+
+
 def html_table(
     heads: Sequence[str],
     rows: Sequence[Sequence[object]],

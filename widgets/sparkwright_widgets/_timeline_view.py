@@ -12,7 +12,7 @@ from sparkwright.timeline.summary import report_of
 from ._block import Block
 from ._figure_svg import tabled
 from ._format import escaped
-from ._ui import Button, Part
+from ._ui import Part
 
 _MOST_ROWS = 24
 
@@ -45,8 +45,7 @@ class TimelineView(Part):
             )
         self._timeline = found
         super().__init__("Timeline")
-        self.button = Button(description="Update")
-        self.button.on_click(self.guarded(self._pressed))
+        self.button = self.new_button("Update", self.update)
         self.picture = widgets.HTML()
         self._draw()
         self.show(*([] if self._run is None else [self.button]), self.picture)
@@ -72,9 +71,6 @@ class TimelineView(Part):
             self.button.disabled = False
 
         return self.in_background("Drawing", lambda: run.timeline, then, finally_=over)
-
-    def _pressed(self, _button: Any) -> None:
-        self.update()
 
     def _draw(self) -> None:
         self._block = timeline_block(self._timeline)

@@ -15,7 +15,7 @@ from sparkwright.evaluation.plots import STYLES
 from ._assets import asset
 from ._block import Block, fold, table_block
 from ._figure_svg import COLORS, inline_svg
-from ._format import count_text, escaped, number_text
+from ._format import count_text, counted, escaped, number_text, shortened
 
 Look = Literal["automatic", "image", "sequence", "row"]
 Array = NDArray[Any]
@@ -183,7 +183,7 @@ def _sparkline(features: Array, alt: str) -> str:
         span = np.ptp(known) if known.size else 0.0
         heights = (values - known.min()) / span if span > 0 else np.full(len(values), 0.5)
         axes.plot(chosen, heights, STYLES[channel], color=COLORS[channel], linewidth=1.2)
-    channels = f"{steps.shape[1]} channel{'s' if steps.shape[1] != 1 else ''}"
+    channels = counted(steps.shape[1], "channel")
     svg = inline_svg(figure, alt=f"{alt}: {len(steps)} steps, {channels}")
     return f"{svg}<span>{len(steps)} steps, {channels}</span>"
 
@@ -194,6 +194,6 @@ def _numbers(features: Array) -> str:
         number_text(float(value)) if isinstance(value, int | float) else str(value)
         for value in flat
     )
-    shown = f"{shown[:_MOST_CHARACTERS]}…" if len(shown) > _MOST_CHARACTERS else shown
+    shown = shortened(shown, _MOST_CHARACTERS)
     more = f", … ({count_text(features.size)} in all)" if features.size > _MOST_COLUMNS else ""
     return f'<span class="sparkwright-worst-row">{escaped(shown + more)}</span>'

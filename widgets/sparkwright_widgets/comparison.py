@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from sparkwright.errors import ConfigurationError
 from sparkwright.runs import StoredRun
 
 from ._block import Block
@@ -46,8 +47,6 @@ class RunComparison(LiveChart[ComparisonFeed]):
     """
 
     def __init__(self, runs: Sequence[ComparedRun], *, names: Sequence[str] | None = None) -> None:
-        from sparkwright.errors import ConfigurationError
-
         runs = tuple(runs)
         if not 1 <= len(runs) <= _MOST_RUNS:
             raise ConfigurationError(
@@ -79,9 +78,8 @@ class RunComparison(LiveChart[ComparisonFeed]):
         """Show newer states of the same runs once all have been read; keeps the zoom."""
         self.wait(_READ_WITHIN_S)
         self._runs = list(runs)
-        self._next_row = [sys.maxsize] * len(
-            runs
-        )  # above the length of any log: read it from the start
+        # Above the length of any log, so that each log is read from the start.
+        self._next_row = [sys.maxsize] * len(runs)
         self._show_new_data()
 
     def block(self) -> Block:
@@ -92,8 +90,7 @@ class RunComparison(LiveChart[ComparisonFeed]):
         heads, rows = self._results()
         figure = comparison_figure(lines, self._names)
         html = (
-            f"{figure_html(figure, alt=figure.caption)}"
-            f"{_results_table(heads, rows)}{_settings_fold(self._differences)}"
+            f"{figure_html(figure)}{_results_table(heads, rows)}{_settings_fold(self._differences)}"
         )
         return Block(html=html, text=text_table(heads, rows, text_columns=(1,)), kind="comparison")
 

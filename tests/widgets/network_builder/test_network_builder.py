@@ -8,7 +8,7 @@ from tests.cases import cases
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks import PRESETS, CosineSchedule, LayerSpec, NetworkSpec, keras_catalog
 from sparkwright_widgets._network_builder import NetworkBuilder
-from sparkwright_widgets._network_builder._network_text import read
+from sparkwright_widgets._network_builder._editing_pane import read
 from sparkwright_widgets._network_builder._pane import LayerList
 from sparkwright_widgets._ui import Button
 
@@ -411,20 +411,3 @@ def test_no_row_actions_are_offered_without_a_selected_row(builder):
     assert {part.layout.display for part in others} == {"none"}
     add(builder, "Input")
     assert {part.layout.display for part in builder.editing.editor.children} == {None}
-
-
-@pytest.mark.thorough
-def test_closing_closes_every_widget_including_replaced_ones(comms):
-    builder = NetworkBuilder()
-    builder.editing.folds["training"].set_opened(True)
-    builder.editing.training.add_button.click()
-    builder.editing.training.outputs[1].remove_button.click()
-    builder.editing.training.optimizer.fields["optimizer"].control.value = "SGD"
-    choose(builder, 2)
-    add(builder, "Add")
-    builder.set_data(features={"features": (9, 9, 1)})
-    builder.set_data(features={"features": (28, 28, 1)})
-    builder.close()
-    left = [comm.sent[0][1] for comm in comms if comm.sent[-1][0] != "comm_close"]
-    names = [message["state"]["_model_name"] for message in left]
-    assert set(names) <= {"LayoutModel"}  # of boxes whose layout ipywidgets made by itself

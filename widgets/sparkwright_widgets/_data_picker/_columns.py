@@ -17,8 +17,10 @@ from sparkwright_widgets._ui import (
     Fold,
     Text,
     alert,
-    close_all,
+    field,
+    grid,
     row,
+    swap,
 )
 
 from ._looks import kind_text
@@ -63,12 +65,10 @@ class ColumnChooser(widgets.VBox):
         self.nothing = Button(description="None", tooltip="Clear the selection")
         self.every.on_click(guarded(lambda _button: self._tick(True)))
         self.nothing.on_click(guarded(lambda _button: self._tick(False)))
-        self.grid = widgets.Box()
-        self.grid.add_class("sparkwright-grid")
+        self.grid = grid()
         self.fold = Fold("Features", [row(self.every, self.nothing), self.grid])
-        fields = widgets.Box([_field(self.label), _field(self.task), _field(self.classes)])
-        fields.add_class("sparkwright-grid")
-        self._names = _field(self.names)
+        fields = grid(field(self.label), field(self.task), field(self.classes))
+        self._names = field(self.names)
         super().__init__([fields, self.fold, self._names, self.alert])
 
     def complain(self, sentence: str) -> None:
@@ -116,13 +116,10 @@ class ColumnChooser(widgets.VBox):
         if not has_boxes:
             return
         if list(self.boxes) != names:
-            old = self.grid.children
             self.boxes = {name: Checkbox(description=name) for name in names}
             for box in self.boxes.values():
                 box.observe(self._guarded(self._chosen), "value")
-            self.grid.children = tuple(self.boxes.values())
-            for box in old:
-                close_all(box)
+            swap(self.grid, *self.boxes.values())
         used = source.features or _usable(source, names)
         for column, box in zip(self._columns, self.boxes.values(), strict=True):
             box.value = column.name in used
@@ -191,9 +188,3 @@ def _classes_of(text: str) -> Any:
     """Parse the classes: "infer" if the text is empty, a count, or names."""
     given = _names_of(text)
     return int(given[0]) if len(given) == 1 and given[0].isdigit() else given or "infer"
-
-
-def _field(control: Any) -> widgets.VBox:
-    box = widgets.VBox([control])
-    box.add_class("sparkwright-field")
-    return box

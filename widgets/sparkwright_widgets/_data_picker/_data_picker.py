@@ -22,11 +22,11 @@ from sparkwright_widgets._ui import (
     advice,
     close_all,
     row,
+    swap,
 )
 
 from . import _looks as looks
 from ._columns import ColumnChooser
-from ._fixes import Fix
 from ._location_chooser import LocationChooser
 from ._reading import read_preview
 
@@ -91,8 +91,7 @@ class DataPicker(Part):
             "Load", self._begin_loading, "Load the data on Spark and count the examples"
         )
         self.loaded = widgets.HTML()
-        head = widgets.VBox([self.format, self.advice])
-        head.add_class("sparkwright-field")
+        head = widgets.VBox([self.format, self.advice], _dom_classes=["sparkwright-field"])
         seen = widgets.VBox(
             [self.figures, self.problems, self.beginning, self.classes_fold, self.statistics_fold]
         )
@@ -105,10 +104,8 @@ class DataPicker(Part):
                 row(self.look_button, *([self.load_button] if with_load else []), self.loaded),
             ]
         )
-        columns = widgets.Box([seen, form])
-        columns.add_class("sparkwright-beside")
-        where = widgets.Box([head, self.place])
-        where.add_class("sparkwright-where")
+        columns = widgets.Box([seen, form], _dom_classes=["sparkwright-beside"])
+        where = widgets.Box([head, self.place], _dom_classes=["sparkwright-where"])
         self.show(where, columns)
         self.add_class("sparkwright-data-picker")
         self._show_source()
@@ -331,9 +328,7 @@ class DataPicker(Part):
         if form is None or [f.option for f in form.fields.values()] != list(options):
             self.options = form = OptionForm(options, self._source.all_options)
             form.on_change(self.guarded(self._option_chosen))
-            old, self.options_box.children = self.options_box.children, (form,)
-            for each in old:
-                close_all(each)
+            swap(self.options_box, form)
         else:
             held, wanted = form.values, self._source.all_options
             form.set({name: value for name, value in wanted.items() if value != held[name]})
@@ -344,18 +339,15 @@ class DataPicker(Part):
         self.classes.value, self.statistics.value = classes, statistics
         self.classes_fold.layout.display = None if classes else "none"
         self.statistics_fold.layout.display = None if statistics else "none"
-        before, self._fixes = self.problems.children, []
-        self.problems.children = [self._problem_box(*each) for each in looks.findings(self._seen)]
-        for box in before:
-            close_all(box)
+        self._fixes = []
+        swap(self.problems, *(self._problem_box(*each) for each in looks.findings(self._seen)))
 
-    def _problem_box(self, sentence: str, fixes: Sequence[Fix]) -> widgets.Widget:
+    def _problem_box(self, sentence: str, fixes: Sequence[looks.Fix]) -> widgets.Widget:
         """A problem and buttons that apply its fixes."""
         buttons = [self.new_button(f.label, partial(self._take_fixed, f.source)) for f in fixes]
         self._fixes += buttons
-        box = widgets.VBox([widgets.HTML(sentence), *([row(*buttons)] if buttons else [])])
-        box.add_class("sparkwright-finding")
-        return box
+        inside = [widgets.HTML(sentence), *([row(*buttons)] if buttons else [])]
+        return widgets.VBox(inside, _dom_classes=["sparkwright-finding"])
 
     def _take_fixed(self, source: DataSource) -> None:
         self._take(replace(source, split=self._source.split), reset=True)

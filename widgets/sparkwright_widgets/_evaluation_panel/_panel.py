@@ -12,7 +12,7 @@ from sparkwright_widgets._assets import asset
 from sparkwright_widgets._block import Block, sentence_block
 from sparkwright_widgets._evaluation_blocks import comparison_blocks
 from sparkwright_widgets._format import count_text, escaped
-from sparkwright_widgets._ui import Button, Checkbox, Dropdown, Fold, Part, Text, row
+from sparkwright_widgets._ui import Checkbox, Dropdown, Fold, Part, Text, advice, row, swap
 
 from ._results import Results, Section, grid_html
 from ._shown import ShownResult
@@ -60,14 +60,15 @@ class EvaluationPanel(Part):
             options=[(words, task) for task, words in TASKS.items()],
         )
         self.kind_boxes = {
-            kind: Checkbox(value=True, description=words, indent=False)
-            for kind, words in _KIND_WORDS.items()
+            kind: Checkbox(value=True, description=words) for kind, words in _KIND_WORDS.items()
         }
         self.name_field = Text(description="Result name", placeholder="name of the data")
-        self.evaluate_button = Button(description="Evaluate", button_style="primary", icon="check")
+        self.evaluate_button = self.new_button(
+            "Evaluate", self._begin, button_style="primary", icon="check"
+        )
         self.reason = widgets.HTML()
         self.result_choice = Dropdown(description="Result")
-        self.forget_button = Button(description="Remove this result")
+        self.forget_button = self.new_button("Remove this result", self._forget)
         self.shown_box = widgets.VBox()
         self.comparison = widgets.HTML()
         self.comparison_fold = Fold("Comparison", [self.comparison], opened=True)
@@ -85,8 +86,6 @@ class EvaluationPanel(Part):
         self.output_choice.observe(self.guarded(lambda _change: self._suggest()), "value")
         self.task_choice.observe(self.guarded(lambda _change: self._offer()), "value")
         self.data_choice.observe(self.guarded(lambda _change: self._refresh()), "value")
-        self.evaluate_button.on_click(self.guarded(lambda _button: self._begin()))
-        self.forget_button.on_click(self.guarded(lambda _button: self._forget()))
         self.result_choice.observe(self.guarded(self._choose_result), "value")
         self.set_context(network=network, data=data)
         self._show_results()
@@ -211,9 +210,7 @@ class EvaluationPanel(Part):
         problem = self.problem
         with self._enabling:  # several threads call this; the last one must win
             self.evaluate_button.disabled = problem is not None or self._background.busy
-        self.reason.value = (
-            f'<div class="sparkwright-advice">{escaped(problem)}</div>' if problem else ""
-        )
+        self.reason.value = advice(problem or "")
         # A panel that only shows existing results has no inputs.
         is_needed = self._network is not None or bool(self._data) or not self.results
         self.asking.layout.display = None if is_needed else "none"
@@ -308,14 +305,10 @@ class EvaluationPanel(Part):
             self._changed()
 
     def _show_chosen(self) -> None:
-        before, name = self.shown_box.children, self.result_choice.value
-        self.shown_box.children = (
-            ()
-            if name is None
-            else (ShownResult(self.results[name], self._sections[name], self._changed),)
-        )
-        for child in before:
-            child.close()
+        shown: list[widgets.Widget] = []
+        if (name := self.result_choice.value) is not None:
+            shown.append(ShownResult(self.results[name], self._sections[name], self._changed))
+        swap(self.shown_box, *shown)
 
     @property
     def shown(self) -> "ShownResult | None":

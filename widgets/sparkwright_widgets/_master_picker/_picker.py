@@ -18,9 +18,8 @@ from sparkwright.masters import (
 from sparkwright.networks import NetworkSpec
 from sparkwright.workers.step_time import StepTime, measure_step
 from sparkwright_widgets._assets import asset
-from sparkwright_widgets._block import Block
+from sparkwright_widgets._block import Block, facts_block, joined
 from sparkwright_widgets._format import count_text, counted, escaped, rate_text
-from sparkwright_widgets._table import html_table
 from sparkwright_widgets._ui import (
     ConfigurationForm,
     Fold,
@@ -33,6 +32,7 @@ from sparkwright_widgets._ui import (
     changed_options,
     close_all,
     row,
+    swap,
     values_of,
 )
 
@@ -87,7 +87,6 @@ class TrainingMasterPicker(Part):
         self._network: Any = None
         self._measured: StepTime | None = None
         self._seed: int | None = None
-        self._setting = False
         self._kind: type[TrainingMaster] = type(self._master)
         self.kind = ToggleButtons(
             options=[(title, kind) for title, (kind, _) in KINDS.items()],
@@ -237,7 +236,7 @@ class TrainingMasterPicker(Part):
     # --- callbacks
 
     def _kind_chosen(self, change: Any) -> None:
-        if self._setting or change["new"] is self._kind:
+        if change["new"] is self._kind:
             return
         known, held = self._forms.get(change["new"]), self.form.values
         base = values_of(change["new"]()) if known is None else known.values
@@ -252,7 +251,7 @@ class TrainingMasterPicker(Part):
         self._changed()
 
     def _place_chosen(self, change: Any) -> None:
-        if not self._setting:
+        if change["new"] != self._parallel:
             self.parallel = change["new"]
             self._changed()
 
@@ -307,11 +306,7 @@ class TrainingMasterPicker(Part):
 
     def _use(self, kind: type[TrainingMaster], values: Mapping[str, Any]) -> None:
         self._kind = kind
-        self._setting = True
-        try:
-            self.kind.value, self.place.value = kind, self._parallel
-        finally:
-            self._setting = False
+        self.kind.value, self.place.value = kind, self._parallel
         if kind not in self._forms:
             form = ConfigurationForm(kind(), check=self._check)
             form.on_change(self.guarded(self._edited))
@@ -375,10 +370,8 @@ class TrainingMasterPicker(Part):
         noted = [(remark, remedies(remark, self._master, expect)) for remark in remarks]
         if noted == self._noted:
             return
-        self._noted, before = noted, self.notes_box.children
-        self.notes_box.children = [self._note(*each) for each in noted]
-        for box in before:
-            close_all(box)
+        self._noted = noted
+        swap(self.notes_box, *(self._note(*each) for each in noted))
 
     def _note(self, remark: Remark, offered: Sequence[Remedy]) -> widgets.Widget:
         buttons = [
@@ -417,21 +410,18 @@ class TrainingMasterPicker(Part):
         where = "on this machine" if self.parallel else "on Spark"
         kind = f"{_TITLES[self._kind]} {where}."
         changed = changed_options(self._kind, self.form.values)
-        rows = [[".".join(path), str(value)] for path, value in changed.items()]
+        rows = [(".".join(path), str(value)) for path, value in changed.items()]
         forecast = self._forecast()
-        table = html_table(
-            ["Option", "Value"],
-            rows,
-            label="Options that differ from their defaults",
-            text_columns={1},
+        heading = (
+            f"<style>{asset('master_picker.css')}</style><p><strong>{escaped(kind)}</strong> "
+            f"{count_text(len(rows))} options differ from their defaults.</p>"
         )
-        html = (
-            f"<style>{asset('master_picker.css')}</style>"
-            f"<p><strong>{escaped(kind)}</strong> {count_text(len(rows))} options differ "
-            f"from their defaults.</p>{table if rows else ''}{forecast.html()}"
+        return joined(
+            "master",
+            Block(html=heading, text=kind, kind="heading"),
+            *([facts_block(rows, label="Options that differ from their defaults")] if rows else []),
+            Block(html=forecast.html(), text=forecast.text(), kind="forecast"),
         )
-        lines = [kind, *(f"{name}: {value}" for name, value in rows)]
-        return Block(html=html, text="\n".join([*lines, forecast.text()]), kind="master")
 
 
 def _checked(master: TrainingMaster) -> TrainingMaster:

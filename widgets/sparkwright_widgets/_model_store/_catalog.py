@@ -7,9 +7,8 @@ from typing import Any
 from sparkwright.errors import ConfigurationError
 from sparkwright.storage import ModelInfo
 from sparkwright.storage.model_metadata import metrics_text, time_text
-from sparkwright_widgets._block import Block
-from sparkwright_widgets._format import bytes_text, count_text, escaped
-from sparkwright_widgets._table import html_table, text_table
+from sparkwright_widgets._block import Block, joined, sentence_block, table_block
+from sparkwright_widgets._format import bytes_text, count_text, counted, escaped, shortened
 
 PAGE = 12
 NEWEST, NAME, LARGEST, PARAMETERS = "newest first", "name", "largest first", "most parameters first"
@@ -18,7 +17,6 @@ _LONGEST_TEXT = 160
 _LONGEST_NAME = 200
 _MOST_IN_STILL = 50
 _HEADS = ("Model", "Saved", "Size", "Parameters", "Metrics", "Title")
-_TEXT_COLUMNS = (1, 4, 5)
 MOST_COMPARED = 6
 
 
@@ -93,8 +91,7 @@ class Catalog:
     @property
     def counted(self) -> str:
         """The number of models and the folder, as text."""
-        count = len(self.models)
-        return f"{count_text(count)} model{'' if count == 1 else 's'} in {self.folder_url}"
+        return f"{counted(len(self.models), 'model')} in {self.folder_url}"
 
     def _value(self, info: ModelInfo) -> float | None:
         time = None if info.saved_at is None else info.saved_at.timestamp()
@@ -160,8 +157,7 @@ def is_number(value: object) -> bool:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_TEXT else f"{line[: _LONGEST_TEXT - 1]}…"
+    return shortened(" ".join(text.split()), _LONGEST_TEXT)
 
 
 def why_disabled(catalog: Catalog, ticked: Sequence[ModelInfo], *, listed: bool) -> str:
@@ -205,12 +201,12 @@ def still_block(catalog: Catalog, comparison_html: str, *, style: str) -> Block:
     ]
     left_out = len(catalog.found) - len(rows)
     more = f"{count_text(left_out)} more are not listed." if left_out else ""
-    html, lines = (
-        f"<style>{style}</style><p><b>{escaped(catalog.counted)}</b></p>",
-        [catalog.counted],
+    heading = f"<style>{style}</style><p><b>{escaped(catalog.counted)}</b></p>"
+    table = table_block(_HEADS, rows, label="Saved models", text_columns=(1, 4, 5))
+    return joined(
+        "models",
+        Block(html=heading, text=catalog.counted, kind="heading"),
+        *([table] if rows else []),
+        sentence_block(more),
+        Block(html=comparison_html, text="", kind="comparison"),
     )
-    if rows:
-        html += html_table(_HEADS, rows, label="Saved models", text_columns=_TEXT_COLUMNS)
-        lines.append(text_table(_HEADS, rows, text_columns=_TEXT_COLUMNS))
-    html += (f"<p>{more}</p>" if more else "") + comparison_html
-    return Block(html=html, text="\n".join([*lines, *([more] if more else [])]), kind="models")

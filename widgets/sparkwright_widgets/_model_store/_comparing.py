@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkwright.storage import ModelInfo
 from sparkwright.storage.model_metadata import time_text
-from sparkwright_widgets._format import bytes_text, count_text, short_number
+from sparkwright_widgets._format import bytes_text, count_text, short_number, shortened
 from sparkwright_widgets._table import html_table
 
 from ._catalog import is_number
@@ -102,8 +102,7 @@ def _cell(label: str, value: Any, first: Any) -> str:
     if value is None:
         return _NONE
     if not is_number(value):
-        text = " ".join(str(value).split())
-        return text if len(text) <= _LONGEST_CELL else f"{text[: _LONGEST_CELL - 1]}…"
+        return shortened(" ".join(str(value).split()), _LONGEST_CELL)
     text = _number(value)
     if label == "size (bytes)":
         text = f"{text} ({bytes_text(value)})"

@@ -52,11 +52,11 @@ class Operations:
         else:
             save_model(network, url, save_updater=save_updater, metadata=given)
 
-    def load(self, network: Any, url: str, custom_objects: dict[str, Any] | None) -> Any:
+    def load(self, network: Any, url: str) -> Any:
         """Load a network of the type of `network`; a Keras model if it is None."""
         if not is_network(network):
-            return load_model(url, custom_objects=custom_objects)
-        return type(network).load(network.spark, url, network.master, custom_objects=custom_objects)
+            return load_model(url)
+        return type(network).load(network.spark, url, network.master)
 
     def verify(self, url: str) -> ModelInfo:
         return verify_model(url)

@@ -18,25 +18,14 @@ from sparkwright_widgets._ui import (
     Fold,
     Text,
     Textarea,
-    close_all,
+    field,
+    grid,
+    hint,
     row,
+    swap,
 )
 
 from ._catalog import NEWEST, Catalog, details
-
-
-def field(control: widgets.Widget, *, wide: bool = False) -> widgets.VBox:
-    """A control with its label above; `wide` fills the available width."""
-    box = widgets.VBox([control])
-    box.add_class("sparkwright-field")
-    if wide:
-        box.add_class("sparkwright-wide")
-    return box
-
-
-def hint(sentence: str) -> str:
-    """A hint as HTML; empty for an empty sentence."""
-    return f'<div class="sparkwright-hint">{escaped(sentence)}</div>' if sentence else ""
 
 
 class SaveForm(Fold):
@@ -47,17 +36,15 @@ class SaveForm(Fold):
         self.title_field = Text(value="", description="Title")
         self.comment_field = Textarea(value="", rows=2, description="Comment")
         self.updater_field = Checkbox(
-            value=True, description="Save the optimizer's state, to resume training", indent=False
+            value=True, description="Save the optimizer's state, to resume training"
         )
         self.normalizer_field = Checkbox(
             value=True,
             description="Put the normalizer inside the model, so that Keras accepts raw data",
-            indent=False,
         )
         self.normalizer_field.layout.display = "none"
         self.hint, self.outcome = widgets.HTML(), widgets.HTML()
-        names = widgets.Box([field(self.name_field), field(self.title_field)])
-        names.add_class("sparkwright-grid")
+        names = grid(field(self.name_field), field(self.title_field))
         comment = field(self.comment_field, wide=True)
         inside = [
             names,
@@ -117,8 +104,7 @@ class ModelRows(widgets.VBox):
         self.find_field = Text(value="", description="Find")
         self.order_field = Dropdown(options=(NEWEST,), value=NEWEST, description="Sort")
         self.found = widgets.HTML()
-        self.rows = widgets.VBox()
-        self.rows.add_class("sparkwright-models")
+        self.rows = widgets.VBox(_dom_classes=["sparkwright-models"])
         self.earlier_button = Button(description="◂ Previous page")
         self.later_button = Button(description="Next page ▸")
         self.find_field.observe(guarded(self._search), "value")
@@ -175,10 +161,7 @@ class ModelRows(widgets.VBox):
     def _draw_page(self) -> None:
         catalog = self.catalog
         self.found.value = hint(catalog.status)
-        old = self.rows.children
-        self.rows.children = tuple(self._row(info) for info in catalog.shown)
-        for each in old:
-            close_all(each)
+        swap(self.rows, *(self._row(info) for info in catalog.shown))
         self.pages.layout.display = None if catalog.pages > 1 else "none"
         self.earlier_button.disabled = catalog.number == 0
         self.later_button.disabled = catalog.number >= catalog.pages - 1
@@ -189,7 +172,6 @@ class ModelRows(widgets.VBox):
         tick = Checkbox(
             value=info.url in self._urls,
             description=name if info.problem is None else f"✕ {name}",
-            indent=False,
             # The name comes from the store: text, not HTML.
             description_allow_html=False,
         )

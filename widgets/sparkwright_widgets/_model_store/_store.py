@@ -14,12 +14,12 @@ from sparkwright.storage.files import join
 from sparkwright_widgets._assets import asset
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import duration_text, escaped
-from sparkwright_widgets._ui import Button, Checkbox, Confirmation, Part, Text, row
+from sparkwright_widgets._ui import Checkbox, Confirmation, Part, Text, field, hint, row
 
 from ._catalog import MOST_COMPARED, Catalog, details, file_name, still_block, why_disabled
 from ._comparing import compared_html
 from ._operations import Operations, answered, check_all, delete_all, is_network, several
-from ._pieces import ModelRows, SaveForm, field, hint
+from ._pieces import ModelRows, SaveForm
 
 # Timeout factor of operations that transfer whole files.
 _WHOLE_FILE_FACTOR = 40
@@ -36,7 +36,6 @@ class ModelStore(Part):
         url: the folder, a path or any URL; default "models".
         timeout_s: timeout of an operation in seconds; default 30. Loading, saving and checking a
             file may take 40 times as long.
-        custom_objects: custom layers, losses and metrics, for loading; default None.
         loader: maps the URL of a model to a network, on a background thread; default None: load a
             network of the type of `network`, or a Keras model if it is None.
     """
@@ -47,7 +46,6 @@ class ModelStore(Part):
         *,
         url: str = "models",
         timeout_s: float = 30.0,
-        custom_objects: dict[str, Any] | None = None,
         loader: Callable[[str], Any] | None = None,
     ) -> None:
         if not timeout_s > 0:
@@ -57,26 +55,26 @@ class ModelStore(Part):
         super().__init__("Models", styles=("model_store.css",))
         self._network: Any = network
         self._metrics: Any = {}
-        self._url, self._timeout_s, self._custom_objects = url, timeout_s, custom_objects
+        self._url, self._timeout_s = url, timeout_s
         self._loader = loader
         self._operations = Operations()
         self._enabling = threading.RLock()
         self._load_listeners: list[Callable[[Any], None]] = []
-        self._listed = self._setting = False
+        self._listed = False
         self._compared: tuple[ModelInfo, ...] = ()
         self.url_field = Text(value=url, description="Folder (path or URL)")
-        self.recursive_field = Checkbox(value=False, description="Include subfolders", indent=False)
-        self.list_button = self._button("List models", lambda: self.refresh())
-        self.save_button = self._button("Save", lambda: self.save())
-        self.load_button = self._button("Load", lambda: self.load(self.ticked[0].url))
-        self.compare_button = self._button("Compare", lambda: self.compare())
-        self.check_button = self._button("Check", lambda: self.verify(_urls(self.ticked)))
-        self.delete_button = self._button("Delete …", self._ask_to_delete)
+        self.recursive_field = Checkbox(value=False, description="Include subfolders")
+        self.list_button = self.new_button("List models", self.refresh)
+        self.save_button = self.new_button("Save", self.save)
+        self.load_button = self.new_button("Load", lambda: self.load(self.ticked[0].url))
+        self.compare_button = self.new_button("Compare", self.compare)
+        self.check_button = self.new_button("Check", lambda: self.verify(_urls(self.ticked)))
+        self.delete_button = self.new_button("Delete …", self._ask_to_delete)
         self.outcome, self.hint = widgets.HTML(), widgets.HTML()
         self.replacing = Confirmation(self.guarded, lambda: self._report(_KEPT, saving=True))
         self.deleting = Confirmation(self.guarded, lambda: self._report(_KEPT))
         self.form = SaveForm(self.save_button, self.replacing)
-        self.differences_field = Checkbox(value=True, description="Only differences", indent=False)
+        self.differences_field = Checkbox(value=True, description="Only differences")
         self.comparison = widgets.HTML()
         self._actions = row(
             self.load_button, self.compare_button, self.check_button, self.delete_button
@@ -110,11 +108,7 @@ class ModelStore(Part):
         if url.strip() == self._url:
             return
         self._use(url)
-        self._setting = True
-        try:
-            self.url_field.value = self._url
-        finally:
-            self._setting = False
+        self.url_field.value = self._url
         self._changed()
 
     @property
@@ -214,11 +208,7 @@ class ModelStore(Part):
             for callback in list(self._load_listeners):
                 callback(loaded)
 
-        work = (
-            partial(self._operations.load, self._network, url, self._custom_objects)
-            if self._loader is None
-            else partial(self._loader, url)
-        )
+        work = partial(self._loader or partial(self._operations.load, self._network), url)
         return self._ask(f"Loading {url}", work, then, whole_files=1)
 
     def compare(self, infos: Sequence[ModelInfo] | None = None) -> None:
@@ -252,16 +242,8 @@ class ModelStore(Part):
 
     # --- events
 
-    def _button(self, description: str, pressed: Callable[[], Any]) -> Button:
-        def press(_button: Any) -> None:
-            pressed()
-
-        button = Button(description=description)
-        button.on_click(self.guarded(press))
-        return button
-
     def _url_typed(self, change: Any) -> None:
-        if self._setting or change["new"].strip() == self._url:
+        if change["new"].strip() == self._url:
             return
         self._use(change["new"])
         self._changed()

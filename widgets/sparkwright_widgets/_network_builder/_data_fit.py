@@ -17,9 +17,7 @@ from sparkwright.networks import (
     defaults_for,
     replace_layer,
 )
-from sparkwright_widgets._format import counted
-
-from ._html import shape_text
+from sparkwright_widgets._format import counted, shape_text
 
 Shape = tuple[int | None, ...]
 

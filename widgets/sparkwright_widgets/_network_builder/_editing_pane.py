@@ -1,11 +1,13 @@
 """The pane that edits a network: list of layers, selected row, training settings."""
 
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import ipywidgets as widgets
 
+from sparkwright.errors import ConfigurationError
 from sparkwright.networks import (
     PRESETS,
     NetworkSpec,
@@ -23,18 +25,25 @@ from sparkwright_widgets._ui import (
     Fold,
     TextEditor,
     advice,
-    close_all,
     row,
+    swap,
 )
 
 from ._builder_state import BuilderState
 from ._data_fit import DataFacts, Fix, Misfit, misfits, preset_for
-from ._gallery import EMPTY, PresetGallery, preset_cards
 from ._layer_editor import LayerEditor
-from ._network_text import FORMS, read
-from ._pane import NetworkPane
+from ._pane import EMPTY, NetworkPane, PresetGallery, preset_cards
 from ._training_editor import TrainingEditor
 
+LONGEST_TEXT = 1_000_000  # characters; enough for thousands of layers
+
+# Title and writer of each format, by file suffix.
+FORMS: dict[str, tuple[str, Callable[[NetworkSpec], str]]] = {
+    "py": ("Python code", NetworkSpec.to_code),
+    "json": ("JSON", NetworkSpec.to_json),
+    "yaml": ("YAML", NetworkSpec.to_yaml),
+}
+_CODE = re.compile(r"^\s*(import|from)\s+\w|^\s*\w+ = keras\.", flags=re.MULTILINE)
 _KEYS = "Arrow keys select a layer. Alt+↑ or Alt+↓ moves it. Delete removes it."
 
 
@@ -277,15 +286,10 @@ class EditingPane(NetworkPane):
         if self._misfits == self._notes:
             return
         self._notes, self._fix_buttons = self._misfits, []
-        before = self.notes_box.children
-        self.notes_box.children = [self._note(note) for note in self._notes]
-        for box in before:
-            close_all(box)
+        swap(self.notes_box, *(self._note(note) for note in self._notes))
 
     def _note(self, note: Misfit) -> widgets.Widget:
-        buttons: list[Button] = []
-        for fix in note.fixes:
-            buttons.append(self._button(fix.label, lambda fix=fix: self._fix(fix)))
+        buttons = [self._button(f.label, lambda fix=f: self._fix(fix)) for f in note.fixes]
         self._fix_buttons += buttons
         sentence = widgets.HTML(
             '<div role="alert"><strong><span aria-hidden="true">⚠</span> The data does not fit.'
@@ -294,3 +298,24 @@ class EditingPane(NetworkPane):
         box = row(sentence, *buttons)
         box.add_class("sparkwright-alert").add_class("sparkwright-is-warning")
         return box
+
+
+def read(text: str) -> NetworkSpec:
+    """Read a network from JSON or YAML, without executing code."""
+    if not text.strip():
+        raise ConfigurationError("the text is empty. Paste a network's JSON or YAML.")
+    if len(text) > LONGEST_TEXT:
+        raise ConfigurationError(
+            f"the text must have at most {LONGEST_TEXT} characters. Received: {len(text)}."
+        )
+    if text.lstrip().startswith("{"):
+        return NetworkSpec.from_json(text)
+    try:
+        return NetworkSpec.from_yaml(text)
+    except ConfigurationError:
+        if _CODE.search(text):
+            raise ConfigurationError(
+                "the text must be JSON or YAML. Received: Python code. Run the code in a cell, and "
+                "pass its model: `NetworkBuilder(model)`."
+            ) from None
+        raise

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from sparkwright.networks import PRESETS, LayerAnalysis, analysis_now
 from sparkwright.networks.palette import group_of
-from sparkwright_widgets._format import escaped
+from sparkwright_widgets._format import escaped, shape_text, shortened
 from sparkwright_widgets._ui import advice
 
-from ._html import kind_sign, row_state, shape_text, shortened
+from ._html import kind_sign, row_state
 
 LAYERS_DRAWN = 300
 _LAYERS_DESCRIBED = 40  # in the text for screen readers

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sparkwright.networks import LayerAnalysis, NetworkAnalysis, layer_kind
 from sparkwright.networks.keras_catalog import is_loaded
 from sparkwright.networks.palette import group_of
-from sparkwright_widgets._format import bytes_text, count_text, counted, escaped
+from sparkwright_widgets._format import bytes_text, count_text, counted, escaped, shape_text
 from sparkwright_widgets._table import Markup, html_table
 from sparkwright_widgets._ui import advice
 
@@ -31,20 +31,6 @@ class RowState(NamedTuple):
     word: str
 
 
-def shape_text(shape: tuple[int | None, ...] | None) -> str:
-    """The shape of one example as text.
-
-    Example:
-        >>> [shape_text(shape) for shape in ((28, 28, 1), (None, 8), (), None)]
-        ['28 x 28 x 1', 'any x 8', 'one number', '—']
-    """
-    if shape is None:
-        return "—"
-    if not shape:
-        return "one number"
-    return " x ".join("any" if size is None else count_text(size) for size in shape)
-
-
 def parameters_text(parameters: int | None) -> str:
     """The number of parameters as text, such as "520 parameters"."""
     if parameters is None:
@@ -65,11 +51,6 @@ def row_state(row: LayerAnalysis, mistake: str = "") -> RowState:
     if row.output_shape is None and row.parameters is None:
         return RowState("waiting", "⋯", "not known yet")
     return RowState("ok", "✓", "OK")
-
-
-def shortened(text: str, length: int) -> str:
-    """Truncate `text` to `length` characters, ending with "…"."""
-    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def layer_rows(

@@ -22,7 +22,7 @@ from sparkwright.networks import (
 )
 from sparkwright.networks.keras_catalog import is_loaded
 from sparkwright.options import Option
-from sparkwright_widgets._ui import Button, Dropdown, advice, alert, close_all, row
+from sparkwright_widgets._ui import Button, Dropdown, advice, alert, close_all, field, row
 
 from ._html import layer_heading
 from ._value_form import ValueForm
@@ -96,10 +96,10 @@ class LayerEditor(widgets.VBox):
         problem = (found.problem or "") if found.enabled else ""
         self.problem.value = alert(problem)
         words = re.findall(r"\w+", problem)
-        for name, field in self.form.fields.items():
+        for name, each in self.form.fields.items():
             is_named = name in layer.options and name.removesuffix("_size") in words
-            is_named = is_named or bool(field.problem)
-            (field.add_class if is_named else field.remove_class)("sparkwright-has-problem")
+            is_named = is_named or bool(each.problem)
+            (each.add_class if is_named else each.remove_class)("sparkwright-has-problem")
 
     def discard_typed(self) -> None:
         """Discard typed text at the next `show`."""
@@ -195,11 +195,11 @@ class InputsEditor(widgets.Box):
             choice = Dropdown()
             choice.observe(lambda _change: self._selected(), "value")
             self.choices.append(choice)
-            fields.append(widgets.VBox([choice], _dom_classes=["sparkwright-field"]))
+            fields.append(field(choice))
         del self.choices[count:]
         self.children = fields[:count]
-        for field in fields[count:]:
-            close_all(field)
+        for removed in fields[count:]:
+            close_all(removed)
 
     def _selected(self) -> None:
         if not self._setting:

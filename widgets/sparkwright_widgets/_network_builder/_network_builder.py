@@ -22,7 +22,7 @@ from ._html import (
     size_text,
     summary_line,
 )
-from ._viewing_pane import ViewingPane, is_model
+from ._pane import ViewingPane, is_model
 
 
 class NetworkBuilder(Part):

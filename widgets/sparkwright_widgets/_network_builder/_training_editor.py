@@ -23,7 +23,7 @@ from sparkwright.networks import (
 )
 from sparkwright.networks.keras_catalog import names_of
 from sparkwright.options import Option
-from sparkwright_widgets._ui import Button, Dropdown, NestedField, advice, close_all, row
+from sparkwright_widgets._ui import Button, Dropdown, NestedField, advice, row, swap
 
 from ._value_form import ValueForm
 
@@ -98,11 +98,9 @@ class TrainingEditor(widgets.VBox):
         options = plain_options(NetworkSpec)
         self.network.show(options, {option.name: getattr(spec, option.name) for option in options})
         if len(spec.outputs) != len(self.outputs):
-            old, numbers = self.outputs, range(len(spec.outputs))
+            numbers = range(len(spec.outputs))
             self.outputs = [OutputEditor(self, place, len(numbers)) for place in numbers]
-            self.outputs_box.children = self.outputs
-            for editor in old:
-                close_all(editor)
+            swap(self.outputs_box, *self.outputs)
         for editor, output in zip(self.outputs, spec.outputs, strict=True):
             editor.show(output, spec.task)
         name = spec.optimizer.kind

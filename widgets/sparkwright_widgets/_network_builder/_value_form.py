@@ -8,7 +8,7 @@ import ipywidgets as widgets
 
 from sparkwright.errors import ConfigurationError
 from sparkwright.options import Option
-from sparkwright_widgets._ui import OptionForm, close_all
+from sparkwright_widgets._ui import OptionForm, swap
 
 
 class ValueForm(widgets.VBox):
@@ -42,13 +42,12 @@ class ValueForm(widgets.VBox):
         # Leave out objects of Keras, such as seeded initializers.
         options = [each for each in options if not isinstance(values.get(each.name), Mapping)]
         if tuple(options) != self._options:
-            old, self._options, reset = self._form, tuple(options), True
+            self._options, reset = tuple(options), True
             rare = sum(1 for option in options if option.group)
             more = {True: f"More options ({rare})", False: ""}
             self._form = OptionForm([replace(o, group=more[bool(o.group)]) for o in options])
             self._form.on_change(self._typed)
-            self.children = [self._form]
-            close_all(old)
+            swap(self, self._form)
         for name, field in self.fields.items():
             value = values.get(name, field.option.default)
             if not reset and as_json(self._invalid.get(name, field.value)) == as_json(value):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sparkwright.evaluation.numbers import short_count
 from sparkwright_widgets._figure_svg import COLORS, INK, inline_svg
-from sparkwright_widgets._format import count_text
+from sparkwright_widgets._format import count_text, counted
 
 MOST_BARS = 64
 MOST_CLASSES = 12
@@ -53,8 +53,7 @@ class Bars:
 
     def alt(self) -> str:
         """Alternative text of the chart."""
-        several = "s" if len(self.rows) != 1 else ""
-        sentence = f"Rows of {count_text(len(self.rows))} {self.noun}{several}"
+        sentence = f"Rows of {counted(len(self.rows), self.noun)}"
         if not sum(self.rows):
             return f"{sentence}: all are empty."
         fullest = int(np.argmax(self.rows))

@@ -42,8 +42,6 @@ class PartitionPreview(Part):
         batch_size: rows per minibatch and worker; default 32.
         mode: when to repartition; default "always".
         strategy: how to repartition; default "balanced".
-        sample_rows: number of rows per partition whose labels are sampled; default 1000.
-        label: name of the output whose labels are counted; default None: the only output.
         embedded: whether workers and batch size have no fields and are set by `set_context`;
             default False.
     """
@@ -56,8 +54,6 @@ class PartitionPreview(Part):
         batch_size: int = 32,
         mode: RepartitionMode = "always",
         strategy: RepartitionStrategy = "balanced",
-        sample_rows: int = 1000,
-        label: str | None = None,
         embedded: bool = False,
     ) -> None:
         super().__init__("Partitions", styles=("pair.css", "partition_preview.css"))
@@ -66,7 +62,6 @@ class PartitionPreview(Part):
         self._forecasts: tuple[PartitionForecast, ...] = ()
         self._forecast: PartitionForecast | None = None
         self._measured = ""
-        self._sample_rows, self._label = sample_rows, label
         self._stale = False
         # Several threads run callbacks and work. The lock keeps survey, choice and forecasts
         # consistent, and lets the last drawing win.
@@ -93,29 +88,6 @@ class PartitionPreview(Part):
         self.show(widgets.VBox([pair], _dom_classes=["sparkwright-pairs"]), self.tables)
         self._take(data)
         self._refresh()
-
-    @classmethod
-    def of_counts(
-        cls,
-        rows: Sequence[int],
-        label_counts: Sequence[Sequence[int]] = (),
-        class_names: Sequence[str] = (),
-        **options: Any,
-    ) -> "PartitionPreview":
-        """Create a preview of known counts, without Spark.
-
-        Args:
-            rows: number of rows of each partition.
-            label_counts: number of labels of each class, per partition; default: unknown.
-            class_names: names of the classes; default: their indices.
-            options: keyword arguments of `PartitionPreview`.
-        """
-        survey = PartitionSurvey(
-            rows=tuple(rows),
-            label_counts=tuple(map(tuple, label_counts)),
-            class_names=tuple(class_names),
-        )
-        return cls(survey, **options)
 
     # --- value
 
@@ -216,7 +188,7 @@ class PartitionPreview(Part):
         def work() -> PartitionSurvey:
             from sparkwright.spark import survey_partitions
 
-            return survey_partitions(data, sample_rows=self._sample_rows, label=self._label)
+            return survey_partitions(data)
 
         def then(survey: PartitionSurvey) -> None:
             with self._lock:

@@ -13,6 +13,7 @@ from sparkwright_widgets._contract import ComparedRun
 from sparkwright_widgets._evaluation_blocks import compared
 from sparkwright_widgets._format import (
     count_text,
+    counted,
     duration_text,
     escaped,
     rate_text,
@@ -66,7 +67,7 @@ def comparison_html(
     best = {name: best_of(facts, epochs[name]) for name, facts in named.items()}
     return report_page(
         title=title,
-        about=f"{count_text(len(named))} runs" if len(named) != 1 else "one run",
+        about=counted(len(named), "run"),
         made_at=made_at,
         opening=f"<p><strong>{escaped(winner_sentence(best))}</strong></p>",
         sections=[
@@ -102,11 +103,10 @@ def difference_block(named: Mapping[str, RunFacts]) -> Block:
     rows = differing([facts.configuration for facts in named.values()])
     if not rows:
         return sentence_block("The runs have the same configuration.", kind="differences")
-    options = "options" if len(rows) != 1 else "option"
     return table_block(
         ["Option", *named],
         rows,
-        caption=f"{count_text(len(rows))} {options} differed; all others were equal.",
+        caption=f"{counted(len(rows), 'option')} differed; all others were equal.",
         label="Different options",
         kind="differences",
         text_columns=range(1, len(named) + 1),

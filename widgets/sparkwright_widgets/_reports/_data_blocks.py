@@ -16,12 +16,14 @@ from sparkwright_widgets._block import (
 from sparkwright_widgets._format import (
     bytes_text,
     count_text,
+    counted,
     number_text,
     percent_text,
     rate_text,
+    shape_text,
     short_number,
 )
-from sparkwright_widgets._partition_table import share_bar
+from sparkwright_widgets._table import share_bar
 from sparkwright_widgets._timeline_view import timeline_block
 
 from ._facts import RunFacts
@@ -97,7 +99,7 @@ def _columns_blocks(sets: Mapping[str, Mapping[str, Any]]) -> list[Block]:
     if not columns:
         return []
     rows = [
-        [name, each["dtype"], " x ".join(str(n or "any") for n in each["shape"]) or "one number"]
+        [name, each["dtype"], shape_text([n or None for n in each["shape"]])]
         for name, each in columns.items()
     ]
     return [
@@ -189,12 +191,10 @@ def _partitions_block(plan: Mapping[str, Any]) -> Block:
         ("Skew after", number_text(plan.get("skew_after", 1.0))),
         ("Worker idle time", percent_text(plan.get("idle_fraction"))),
     ]
-    more = f" {count_text(count - _MOST_PARTITIONS)} more are not shown." * (
-        count > _MOST_PARTITIONS
-    )
+    left = count - _MOST_PARTITIONS
+    more = f" {count_text(left)} more are not shown." if left > 0 else ""
     caption = (
-        f"The training data had {count_text(len(before))} "
-        f"{'partitions' if len(before) != 1 else 'partition'} and was trained in "
+        f"The training data had {counted(len(before), 'partition')} and was trained in "
         f"{count_text(len(after))}, one per worker. Skew is the largest partition over the mean."
         f"{more}"
     )
@@ -260,13 +260,8 @@ def _workers_caption(facts: RunFacts) -> str:
     restarts = sum(worker.restarts for worker in workers)
     mean = sum(rows) / len(rows)
     skew = f"; the largest partition has {max(rows) / mean:.2f} times the mean" if mean else ""
-    again = "no worker was restarted"
-    if restarts:
-        again = f"workers were restarted {count_text(restarts)} times"
-        if restarts == 1:
-            again = "one worker was restarted once"
-    many = f"{count_text(len(workers))} workers" if len(workers) != 1 else "One worker"
+    again = f"{counted(restarts, 'restart')} of workers" if restarts else "no worker was restarted"
     return (
-        f"{many} trained {rate_text(facts.status.examples_per_s)} examples per second in total"
-        f"{skew}; {again}."
+        f"{counted(len(workers), 'worker')} trained {rate_text(facts.status.examples_per_s)} "
+        f"examples per second in total{skew}; {again}."
     )

@@ -16,7 +16,7 @@ from sparkwright_widgets._block import (
     text_fold,
 )
 from sparkwright_widgets._environment_table import environment_rows
-from sparkwright_widgets._format import count_text, duration_text, escaped
+from sparkwright_widgets._format import counted, duration_text, escaped
 
 from ._facts import RunFacts
 from ._network_facts import NetworkFacts
@@ -60,15 +60,15 @@ def warnings_block(facts: RunFacts) -> Block:
     wrong = int((known & ~np.isfinite(loss)).sum())
     texts = list(facts.warnings)
     if wrong:
-        several = "minibatches" if wrong != 1 else "minibatch"
-        texts.insert(0, f"The loss of {count_text(wrong)} {several} was not a finite number.")
+        minibatches = counted(wrong, "minibatch", "minibatches")
+        texts.insert(0, f"The loss of {minibatches} was not a finite number.")
     if not texts:
         return sentence_block("No warnings were raised.", kind="warnings")
     items = "".join(f"<li>{escaped(text)}</li>" for text in texts)
-    several = f"{count_text(len(texts))} warnings" if len(texts) != 1 else "One warning"
     html = (
         '<div class="sparkwright-alert sparkwright-is-warning"><strong>'
-        f'<span aria-hidden="true">⚠</span> {several}</strong><ul>{items}</ul></div>'
+        f'<span aria-hidden="true">⚠</span> {counted(len(texts), "warning")}</strong>'
+        f"<ul>{items}</ul></div>"
     )
     return Block(html=html, text="\n".join(texts), kind="warnings")
 

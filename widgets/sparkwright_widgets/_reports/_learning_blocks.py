@@ -10,7 +10,7 @@ from sparkwright.evaluation.plots import STYLES
 from sparkwright.evaluation.reports import Figure, Table
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._figure_svg import COLORS, INK, Line, draw_lines, figure_block
-from sparkwright_widgets._format import count_text, number_text, short_number
+from sparkwright_widgets._format import count_text, number_text, short_number, shortened
 
 from ._facts import Best, Epoch, metric_names
 
@@ -53,8 +53,8 @@ def learning_blocks(epochs: Sequence[Epoch], best: Best | None) -> list[Block]:
         rows = [
             [
                 count_text(e.number),
-                _figure_text(training.get(e.number)),
-                _figure_text(validation.get(e.number)),
+                number_text(training.get(e.number)),
+                number_text(validation.get(e.number)),
             ]
             for e in _spread(epochs)
         ]
@@ -138,7 +138,7 @@ def _runs_block(title: str, lines: Mapping[str, Values]) -> Block:
         caption += f": it ends between {ends[0]} ({low}) and {ends[1]} ({high})"
     drawn = [
         _line(
-            name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…",
+            shortened(name, _LONGEST_NAME),
             line,
             color=COLORS[place % len(COLORS)],
             style=STYLES[place % len(STYLES)],
@@ -229,7 +229,3 @@ def _spread(epochs: Sequence[Epoch]) -> list[Epoch]:
     if len(epochs) > _MOST_ROWS:
         places = np.unique(np.linspace(0, len(epochs) - 1, _MOST_ROWS).round().astype(int))
     return [epochs[k] for k in places.tolist()]
-
-
-def _figure_text(value: float | None) -> str:
-    return "—" if value is None or not math.isfinite(value) else number_text(value)

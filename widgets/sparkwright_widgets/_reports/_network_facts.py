@@ -1,14 +1,13 @@
 """Facts on a network for reports, from a SparkNetwork, keras.Model or NetworkSpec."""
 
 import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import sparkwright.networks as networks
-from sparkwright.networks.building import parameter_count
-from sparkwright_widgets._format import plain
+from sparkwright.networks import LayerAnalysis, NetworkSpec, describe_model, view_model
+from sparkwright.networks.analysis import count_numbers
+from sparkwright_widgets._format import count_text, plain, shape_text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,81 +29,53 @@ class NetworkFacts:
 
 def network_facts(network: Any) -> NetworkFacts | None:
     """Return facts on a SparkNetwork, keras.Model or NetworkSpec; None for anything else."""
-    if isinstance(network, networks.NetworkSpec):
+    if isinstance(network, NetworkSpec):
         return _of_spec(network)
-    model = getattr(network, "model", network)
-    # Recognize a keras.Model by its attributes, to avoid importing Keras.
-    return _of_model(model) if hasattr(model, "layers") and hasattr(model, "weights") else None
+    model = model_of(network)
+    return None if model is None else _of_model(model)
 
 
 def model_of(network: Any) -> Any:
     """Return `network` if it is a keras.Model, or the model of a SparkNetwork; else None."""
     model = getattr(network, "model", network)
+    # Recognize a keras.Model by its attributes, to avoid importing Keras.
     return model if hasattr(model, "layers") and hasattr(model, "weights") else None
 
 
-def _of_spec(spec: Any) -> NetworkFacts:
+def _of_spec(spec: NetworkSpec) -> NetworkFacts:
     analysis = spec.analysis
     return NetworkFacts(
         name=spec.name,
-        layers=[
-            (row.name, row.kind, _shape(row.output_shape), _count(row.parameters))
-            for row in analysis.rows
-            if row.enabled
-        ],
+        layers=[_layer(row) for row in analysis.rows if row.enabled],
         parameters=analysis.parameters,
         optimizer=spec.optimizer.kind,
         optimizer_settings=dict(spec.optimizer.options),
         loss=", ".join(f"{output.loss} of {output.layer}" for output in spec.outputs),
         metrics=[name for output in spec.outputs for name in output.metrics],
         json=json.dumps(spec.to_dict(), indent=2),
-        code=_code_of(spec),
+        code=_code(spec.to_code),
     )
 
 
 def _of_model(model: Any) -> NetworkFacts:
-    parameters = parameter_count(model)
     optimizer: Any = getattr(model, "optimizer", None)
-    settings: dict[str, Any] = {} if optimizer is None else dict(optimizer.get_config())
     return NetworkFacts(
         name=str(model.name),
-        layers=[_layer(layer) for layer in model.layers],
-        parameters=parameters,
-        trainable=sum(math.prod(variable.shape) for variable in model.trainable_variables),
+        layers=list(map(_layer, view_model(model).rows)),
+        parameters=count_numbers(model.weights),
+        trainable=count_numbers(model.trainable_weights),
         optimizer="" if optimizer is None else type(optimizer).__name__,
-        optimizer_settings=settings,
+        optimizer_settings={} if optimizer is None else dict(optimizer.get_config()),
         loss=_loss_text(getattr(model, "loss", None)),
         metrics=_metrics(model),
         json=_json_of(model),
-        code=_code_of_model(model),
+        code=_code(lambda: describe_model(model).to_code()),
     )
 
 
-def _layer(layer: Any) -> tuple[str, str, str, str]:
-    try:
-        shape = _shape(layer.output.shape)
-    except Exception:  # a layer without exactly one output, or a custom layer
-        shape = "—"
-    try:
-        count = _count(layer.count_params())
-    except ValueError:  # the layer is not built
-        count = "—"
-    return str(layer.name), type(layer).__name__, shape, count
-
-
-def _shape(shape: Any) -> str:
-    if shape is None:
-        return "—"
-    if isinstance(shape, Mapping):
-        return ", ".join(f"{name}: {_shape(inner)}" for name, inner in shape.items())
-    sizes = list(shape)
-    if any(isinstance(size, list | tuple) for size in sizes):
-        return ", ".join(map(_shape, sizes))
-    return " x ".join("any" if size is None else str(size) for size in sizes) or "one number"
-
-
-def _count(count: int | None) -> str:
-    return "—" if count is None else f"{count:,}"
+def _layer(row: LayerAnalysis) -> tuple[str, str, str, str]:
+    count = "—" if row.parameters is None else count_text(row.parameters)
+    return row.name, row.kind, shape_text(row.output_shape), count
 
 
 def _loss_text(loss: Any) -> str:
@@ -140,18 +111,8 @@ def _json_of(model: Any) -> str:
         return plain(f"Keras cannot write this network as JSON: {error}")
 
 
-def _code_of_model(model: Any) -> str:
-    describe: Any = getattr(networks, "describe_model", None)
-    if describe is None:
-        return ""
+def _code(write: Callable[[], str]) -> str:
     try:
-        return _code_of(describe(model))
-    except Exception:  # a NetworkSpec cannot hold the model
-        return ""
-
-
-def _code_of(spec: Any) -> str:
-    try:
-        return str(spec.to_code())
-    except Exception:  # the spec may be invalid while it is edited
+        return write()
+    except Exception:  # the spec may be invalid while it is edited, or unable to hold the model
         return ""

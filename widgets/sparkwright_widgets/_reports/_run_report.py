@@ -1,33 +1,45 @@
-"""Create the report of a run without a notebook, as one HTML file or as a PDF."""
+"""The report of a run without a notebook: verdict, sections, and overview of the data."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from sparkwright.data import DataSet, DistributedDataSet
-from sparkwright.errors import ConfigurationError
+from sparkwright.data.classes import add_counts, class_counts, named_counts
+from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.masters import TrainingMaster
 from sparkwright.python_code import to_code
+from sparkwright_widgets import _fragments as fragments
 from sparkwright_widgets._block import Block, sentence_block
-from sparkwright_widgets._contract import MEAN_NAME, Run, Sharing, sharing_of
+from sparkwright_widgets._contract import ENDED, Run, Sharing, sharing_of
 from sparkwright_widgets._curve import Curve
 from sparkwright_widgets._evaluation_blocks import evaluation_section
 from sparkwright_widgets._figure_svg import figure_block
-from sparkwright_widgets._format import duration_text
+from sparkwright_widgets._format import (
+    count_text,
+    duration_text,
+    escaped,
+    number_text,
+    plain,
+    short_number,
+)
 from sparkwright_widgets._histogram_view import histogram_blocks
-from sparkwright_widgets._run_figures import loss_figure, quantity_figure
+from sparkwright_widgets._run_figures import run_figures
+from sparkwright_widgets._table import text_table
 
 from ._configuration_blocks import master_block, network_block
 from ._data_blocks import data_blocks, distribution_blocks
 from ._environment_blocks import environment_block, reproduce_block, warnings_block
-from ._facts import RunFacts, best_of, epochs_of, facts_of
+from ._facts import Best, Epoch, RunFacts, best_of, epochs_of, facts_of
 from ._learning_blocks import learning_blocks
 from ._network_facts import model_of, network_facts
-from ._overview import overview_of
 from ._page import Section, report_page
 from ._pdf import pdf_of
 from ._saved_model import inspect_model, saved_model_block
-from ._verdict import verdict_block
+
+# Class -> number of examples; None: the labels are not classes.
+_Classes = dict[str, dict[int, int] | None]
+_Summary = tuple[int, dict[str, dict[str, Any]], _Classes]
 
 
 def report_of(
@@ -117,14 +129,10 @@ def _minibatches(facts: RunFacts, sharing: Sharing | None) -> list[Block]:
     curve.add_rows(facts.rows)
     curve.add_validation(facts.status.validation)
     curve.finish()
-    lines = curve.lines()
-    if not lines:
-        return [sentence_block("No minibatch has been reported.", kind="curve")]
-    names = {} if sharing is None else {"mean_name": MEAN_NAME}
-    figures = [loss_figure(lines, **names)]
-    if others := curve.quantity_lines():
-        figures.append(quantity_figure([each for _, each in curve.quantities()[1:]], others))
-    return [figure_block(figure, alt=figure.caption) for figure in figures]
+    quantities = [quantity for _, quantity in curve.quantities()[1:]]
+    figures = run_figures(curve.lines(), quantities, curve.quantity_lines(), sharing)
+    nothing = sentence_block("No minibatch has been reported.", kind="curve")
+    return list(map(figure_block, figures)) or [nothing]
 
 
 def _overviews(data: Any) -> dict[str, Mapping[str, Any]]:
@@ -155,3 +163,115 @@ def _master_code(facts: RunFacts) -> str:
     except ConfigurationError:  # not a run of a known training master
         return f"master = ...  # {facts.master.get('name', 'the training master')}"
     return f"master = {to_code(master)}"
+
+
+# --- the result: one sentence, and the main figures
+
+
+def verdict_sentence(facts: RunFacts, best: Best | None) -> str:
+    """Return a sentence on the best figure, its epoch, and why the run ended."""
+    status = facts.status
+    parts: list[str] = []
+    if best is not None:
+        shown = number_text if "loss" in best.name else short_number
+        value = shown(best.value)
+        parts.append(f"best {best.name} {value} in epoch {best.epoch} of {status.epochs}")
+    parts.append(_ending(facts))
+    text = "; ".join(parts)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def verdict_block(
+    facts: RunFacts, epochs: Sequence[Epoch], best: Best | None, sharing: Sharing | None
+) -> Block:
+    """Return the state, verdict and main figures of a run."""
+    status, sentence = facts.status, verdict_sentence(facts, best)
+    has_ended = status.state in ENDED
+    icon, word = fragments.STATES[status.state] if has_ended else ("▶", "In progress")
+    last = epochs[-1] if epochs else None
+    figures = fragments.result_figures(
+        status,
+        last.loss if last else None,
+        sharing,
+        seconds=facts.seconds,
+        start_seconds=facts.start_seconds,
+        loss_name="Training loss",
+    )
+    html = (
+        f'<p class="sparkwright-state sparkwright-is-{escaped(status.state)}">'
+        f'<span class="sparkwright-badge"><span aria-hidden="true">{icon}</span> {word}</span> '
+        f"<strong>{escaped(sentence)}</strong></p>"
+        f"{fragments.failure(status)}{fragments.figure_list(figures)}{fragments.note(status)}"
+        '<p class="sparkwright-note">Figures are for the last epoch unless stated otherwise.</p>'
+    )
+    words = text_table(["figure", "value"], figures)
+    words += f"\n{status.note}" if status.note else ""
+    return Block(html=html, text=f"{word}: {sentence}\n{words}", kind="verdict")
+
+
+def _ending(facts: RunFacts) -> str:
+    status = facts.status
+    message = plain(status.message).strip().rstrip(".")
+    if status.state == "done" and message.lower() in ("", "done"):
+        return f"all {count_text(status.epochs)} epochs were trained"
+    if status.state == "failed":
+        return f"training failed: {message}"
+    return message or status.state
+
+
+# --- overview of a data set: sizes, arrays and class balance, as JSON values
+
+
+def overview_of(data: DataSet | DistributedDataSet) -> dict[str, Any]:
+    """Summarize `data` in one pass; axes of varying length are 0.
+
+    Example:
+        >>> import numpy as np
+        >>> found = overview_of(DataSet(np.zeros((3, 2)), np.array([0, 1, 0])))
+        >>> found["rows"], found["size_bytes"], found["classes"]
+        (3, 72, {'labels': {'0': 2, '1': 1}})
+    """
+
+    # Executors, which have no widgets, get nested functions by value.
+    def summarize(chunk: DataSet, partition: int, first: int) -> _Summary:
+        classes: _Classes = {}
+        for name in chunk.labels:
+            try:
+                classes[name] = class_counts(chunk, name)
+            except DataError:
+                classes[name] = None
+        columns = {n: {"dtype": str(d), "shape": list(s)} for n, (d, s) in chunk.layout.items()}
+        return chunk.size_bytes, columns, classes
+
+    def merge(one: _Summary, other: _Summary) -> _Summary:
+        columns, classes = {**one[1], **other[1]}, {**one[2], **other[2]}
+        for name in one[1].keys() & other[1].keys():
+            shape, second = one[1][name]["shape"], other[1][name]["shape"]
+            if len(shape) == len(second):
+                shape = [a if a == b else 0 for a, b in zip(shape, second, strict=True)]
+            columns[name] = {"dtype": one[1][name]["dtype"], "shape": shape}
+        for name in one[2].keys() & other[2].keys():
+            a, b = one[2][name], other[2][name]
+            try:
+                classes[name] = None if a is None or b is None else add_counts(a, b)
+            except DataError:  # too many distinct numbers for classes
+                classes[name] = None
+        return one[0] + other[0], columns, classes
+
+    found = data.reduce_chunks(summarize, merge, description="summarize the data")
+    size_bytes, columns, counts = found or (0, {}, {})
+    is_local = isinstance(data, DataSet)
+    partitions = () if is_local else data.partition_counts()
+    names: Mapping[str, Sequence[str]] = {} if is_local else data.class_names
+    return {
+        "rows": len(data) if is_local else sum(partitions),
+        "partitions": list(partitions),
+        "size_bytes": size_bytes,
+        "columns": columns,
+        "classes": {
+            name: {str(n): count for n, count in named_counts(of, of, names.get(name)).items()}
+            for name, of in counts.items()
+            if of is not None
+        },
+        "fingerprint": None if is_local else data.fingerprint,
+    }

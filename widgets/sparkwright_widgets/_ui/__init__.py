@@ -20,5 +20,13 @@ from ._controls import (
 )
 from ._fold import Fold as Fold
 from ._forms import OptionForm as OptionForm, advice as advice, alert as alert
-from ._part import Part as Part, close_all as close_all, row as row
+from ._part import (
+    Part as Part,
+    close_all as close_all,
+    field as field,
+    grid as grid,
+    hint as hint,
+    row as row,
+    swap as swap,
+)
 from ._text_editor import TextEditor as TextEditor, download_link as download_link

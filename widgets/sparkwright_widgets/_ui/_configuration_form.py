@@ -18,6 +18,7 @@ from sparkwright.options import Option
 
 from ._fold import Fold
 from ._forms import OptionField, OptionForm, alert
+from ._part import grid
 
 # Name of an option, preceded by those of the options that contain it; () is the configuration.
 Path = tuple[str, ...]
@@ -160,8 +161,6 @@ class ConfigurationForm(widgets.VBox, Generic[ValueType]):
         self.whole.value = alert(problems.get((), ""))
 
     def _made(self, options: Sequence[Option | NestedOption]) -> list[widgets.Widget]:
-        grid = widgets.Box()
-        grid.add_class("sparkwright-grid")
         nested: list[NestedField] = []
         plain: list[OptionField] = []
         for each in options:
@@ -173,8 +172,7 @@ class ConfigurationForm(widgets.VBox, Generic[ValueType]):
                 plain.append(OptionField(each, value, self._edited))
                 plain[-1].set_none_text(self._none_texts.get(each.name))
                 self._fields[each.name] = plain[-1]
-        grid.children = plain
-        return [grid, *nested]
+        return [grid(*plain), *nested]
 
     def _edited(self, name: str, *inner: str) -> None:
         self.values[name] = self._fields[name].value

@@ -11,6 +11,7 @@ from sparkwright_widgets._format import escaped
 
 from ._controls import Checkbox, Dropdown, Text
 from ._fold import Fold
+from ._part import grid
 
 
 def advice(text: str) -> str:
@@ -52,8 +53,8 @@ class OptionForm(widgets.VBox):
         groups: dict[str, list[widgets.Widget]] = {}
         for option in options:
             groups.setdefault(option.group, []).append(self.fields[option.name])
-        self.folds = {name: Fold(name, [_grid(inside)]) for name, inside in groups.items() if name}
-        first = [_grid(groups[""])] if "" in groups else []
+        self.folds = {name: Fold(name, [grid(*inside)]) for name, inside in groups.items() if name}
+        first = [grid(*groups[""])] if "" in groups else []
         super().__init__([*first, *self.folds.values()])
 
     @property
@@ -177,9 +178,3 @@ def _control(option: Option, value: Any) -> Any:
 def _shown(option: Option, value: Any) -> Any:
     is_checkbox = option.kind == "flag" and not option.optional
     return bool(value) if is_checkbox else option.text(value)
-
-
-def _grid(inside: Sequence[widgets.Widget]) -> widgets.Box:
-    box = widgets.Box(list(inside))
-    box.add_class("sparkwright-grid")
-    return box

@@ -6,10 +6,12 @@ the part, because a notebook would only log them.
 """
 
 import logging
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import anywidget
 import ipywidgets as widgets
 
 from sparkwright_widgets import _fragments as fragments
@@ -19,9 +21,19 @@ from sparkwright_widgets._format import escaped
 
 from ._background import Background
 from ._controls import Button
-from ._keys import ShortcutBlocker
 
 _logger = logging.getLogger(__name__)
+_LOOK_S = 1.0
+
+
+class ShortcutBlocker(anywidget.AnyWidget):
+    """Invisible; keeps key presses and the focus inside the part, see `static/keys.mjs`."""
+
+    # Text instead of a path: anywidget watches paths for changes.
+    _esm = asset("keys.mjs")
+
+    def __init__(self) -> None:
+        super().__init__(layout={"display": "none"})
 
 
 class Part(widgets.VBox):
@@ -37,6 +49,7 @@ class Part(widgets.VBox):
 
     def __init__(self, title: str = "", *, styles: Sequence[str] = ()) -> None:
         self._listeners: list[Callable[[Any], None]] = []
+        self._closing = threading.Event()
         self._background = Background(type(self).__name__)
         css = "".join(asset(name) for name in ("panel.css", "parts.css", *styles))
         heading = f'<h3 class="sparkwright-title">{escaped(title)}</h3>' if title else ""
@@ -134,6 +147,27 @@ class Part(widgets.VBox):
         """Wait until no background task is running; return False on a timeout."""
         return self._background.wait(timeout_s)
 
+    def watch(
+        self,
+        run: Any,
+        refresh: Callable[[], None],
+        *,
+        name: str,  # of the thread
+        ended: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Call `refresh` each second until `run` has finished; then `ended`, unless closed."""
+
+        def main() -> None:
+            while not self._closing.wait(_LOOK_S):
+                is_over = bool(run.finished)  # read first, so that the last refresh is complete
+                self.guarded(refresh)()
+                if is_over:
+                    ended()
+                    return
+
+        self._thread = threading.Thread(target=main, name=f"sparkwright-{name}", daemon=True)
+        self._thread.start()
+
     def say(self, sentence: str) -> None:
         """Show a status line; an empty sentence removes it."""
         self.doing.value = (
@@ -164,6 +198,8 @@ class Part(widgets.VBox):
 
     def close(self) -> None:
         """Free the widgets in kernel and browser; ipywidgets never closes children."""
+        if hasattr(self, "_closing"):  # absent if `__init__` of a subclass raised
+            self._closing.set()
         for child in self.children:
             close_all(child)
         layout = self.layout
@@ -180,11 +216,33 @@ def close_all(widget: widgets.Widget) -> None:
         part.close()
 
 
+def swap(box: widgets.Box, *inside: widgets.Widget) -> None:
+    """Show `inside` in a box, and close what it showed before."""
+    before, box.children = box.children, inside
+    for each in before:
+        close_all(each)
+
+
 def row(*inside: widgets.Widget) -> widgets.HBox:
     """Return a row of widgets that wraps on narrow pages."""
-    box = widgets.HBox(list(inside), layout={"flex_flow": "row wrap"})
-    box.add_class("sparkwright-row")
-    return box
+    wraps = {"flex_flow": "row wrap"}
+    return widgets.HBox(list(inside), layout=wraps, _dom_classes=["sparkwright-row"])
+
+
+def grid(*inside: widgets.Widget) -> widgets.Box:
+    """Return columns of widgets, as many as fit the page."""
+    return widgets.Box(list(inside), _dom_classes=["sparkwright-grid"])
+
+
+def field(control: widgets.Widget, *, wide: bool = False) -> widgets.VBox:
+    """Return a control with its label above; `wide` fills the available width."""
+    wider = ["sparkwright-wide"] if wide else []
+    return widgets.VBox([control], _dom_classes=["sparkwright-field", *wider])
+
+
+def hint(sentence: str) -> str:
+    """Return a hint as HTML; "" if it is empty."""
+    return f'<div class="sparkwright-hint">{escaped(sentence)}</div>' if sentence else ""
 
 
 def _parts_of(widget: widgets.Widget) -> Iterator[widgets.Widget]:

@@ -1,10 +1,14 @@
-"""One step of the workbench: a heading with its state, and its widget."""
+"""The steps of the workbench: their headings, states and widgets, and the list of them."""
 
 from collections.abc import Callable
 from typing import Any, Generic, Literal, TypeVar
 
+import anywidget
 import ipywidgets as widgets
+import traitlets
 
+from sparkwright_widgets._any_page import AnyPageWidget
+from sparkwright_widgets._assets import asset
 from sparkwright_widgets._format import escaped
 
 SectionState = Literal["todo", "ok", "problem", "running"]
@@ -74,3 +78,24 @@ class Section(widgets.VBox, Generic[PartType]):
             **{"name": self.name, "title": self.title, "state": self.state},
             **{"icon": icon, "word": word, "text": self.text},
         }
+
+
+class Rail(AnyPageWidget, anywidget.AnyWidget):
+    """The steps with their states, drawn by `static/rail.mjs`; a click calls `opened(name)`."""
+
+    # Text, not a path: anywidget would watch a path for changes.
+    _esm = asset("rail.mjs")
+
+    steps = traitlets.List(traitlets.Dict()).tag(sync=True, echo_update=False)
+    here = traitlets.Unicode("").tag(sync=True, echo_update=False)
+
+    def __init__(self, opened: Callable[[str], None]) -> None:
+        super().__init__()
+        self._opened = opened
+        self.add_class("sparkwright-rail")
+        self.on_msg(self._receive)
+
+    def _receive(self, _widget: Any, content: Any, _buffers: Any) -> None:
+        name = content.get("open") if isinstance(content, dict) else None
+        if name in {step["name"] for step in self.steps}:
+            self._opened(str(name))

@@ -21,9 +21,8 @@ from sparkwright_widgets._ui import Background, Part
 from ._actions import OWN, Action, first_step, next_action
 from ._bench import Bench
 from ._header import Header, facts
-from ._rail import Rail
 from ._refresh import Refresher
-from ._section import Section
+from ._section import Rail, Section
 from ._steps import Calls, Steps
 
 _PROGRESS_EVERY_S = 1.0
