@@ -38,7 +38,7 @@ NAMED = {
     "_expected _image_labels _join_sources _manifest _record_bytes _record_examples _skipped "
     "_survey _table_schema _tensors classes column_statistics dataset guessing texts wording",
     "advice": "_advice _alternatives _load _memory _predict _tables _verdict",
-    "doctor": "_diagnosis _executor_rules _findings _notes _rules",
+    "doctor": "_diagnosis _findings _rules _version_rules",
     "mesh": "_messages _peer auth framing time_sources topology",
     "networks": "palette training",
     "runs": "_coordination _coordinator _decisions _events _ledger _observations poison "

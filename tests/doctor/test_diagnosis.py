@@ -3,8 +3,7 @@ import json
 from hypothesis import given, strategies as st
 
 from sparkwright.doctor import Check, Diagnosis
-from sparkwright.doctor._findings import Findings, Place
-from sparkwright.doctor._notes import Note, grouped
+from sparkwright.doctor._findings import Findings, Note, Place, grouped
 
 OK = Check(name="Python", where="driver", status="ok", found="3.11.9")
 WARNING = Check(
@@ -44,7 +43,7 @@ def test_executors_with_equal_results_share_a_row(versions):
     executors = tuple(Place(label=f"executor {n} (h)") for n in range(len(versions)))
     findings = Findings(driver=driver, executors=executors)
     notes = [(p, Note("ok", v)) for p, v in zip(executors, versions, strict=True)]
-    checks = grouped("Python", notes, findings)
+    checks = list(grouped("Python", notes, findings))
     assert sorted(check.found for check in checks) == sorted(set(versions))
     for check in checks:
         count = versions.count(check.found)
