@@ -1,4 +1,5 @@
 import json
+from dataclasses import asdict
 
 from hypothesis import given, strategies as st
 
@@ -24,7 +25,7 @@ def test_problems_come_first_and_json_keeps_the_order_of_checks():
     found = json.loads(Diagnosis((OK, PROBLEM)).to_json())
     assert found["ok"] is False
     assert [check["name"] for check in found["checks"]] == ["Python", "Driver reached"]
-    assert found["checks"][0] == OK.to_dict()
+    assert found["checks"][0] == asdict(OK)
 
 
 def test_html_is_escaped_and_lines_have_at_most_100_characters():

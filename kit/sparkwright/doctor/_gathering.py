@@ -21,7 +21,7 @@ from sparkwright.timeline.clocks import Offset, OffsetEstimator
 
 from ._findings import Findings, Place, SparkFacts
 from ._meeting import Meeting
-from ._probe import Orders, answers_of, examine, java_on_path
+from ._probe import Orders, examine, java_on_path, look
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -127,13 +127,14 @@ def _visit(
         return [], str(error)
     context = context_of(spark)
     timeout_s = orders.wait_s
-    task, deadline_s = partial(answers_of, orders), time.monotonic() + timeout_s
+    deadline_s = time.monotonic() + timeout_s
 
     def action() -> list[dict[str, Any]]:
         if meeting is not None and not is_connect(spark):
             group: Any = context.getLocalProperty("spark.jobGroup.id")
             meeting.running = partial(_running, context, group)
-        found = context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(task)
+        numbers = context.parallelize(range(tasks), tasks)
+        found = numbers.mapPartitionsWithIndex(lambda task, _: [look(orders, task)])
         return (on_gpus(found) if gives_gpus else found).collect()
 
     def late() -> BaseException | None:

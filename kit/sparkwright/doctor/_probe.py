@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -51,11 +51,6 @@ class Orders:
     connect_s: float
     wait_s: float  # timeout of the driver's answer, which waits for the other tasks
     clock: Callable[[], float] = time.time
-
-
-def answers_of(orders: Orders, task: int, _: Iterable[Any]) -> list[dict[str, Any]]:
-    """Run a task of `mapPartitionsWithIndex`."""
-    return [look(orders, task)]
 
 
 def look(orders: Orders, task: int) -> dict[str, Any]:
