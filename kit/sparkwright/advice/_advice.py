@@ -72,11 +72,6 @@ class Advice:
         return self.alternatives[self.recommended]
 
     @property
-    def reaches_target(self) -> bool:
-        """Whether the recommended training master is predicted to reach the target."""
-        return bool(self.alternatives) and self.best.efficiency >= self.target
-
-    @property
     def fits(self) -> bool:
         """Whether the memory suffices, as far as it is known."""
         return self.memory is None or not self.memory.problem
@@ -91,7 +86,7 @@ class Advice:
         if not self.alternatives:
             return "Give a network and `step_s`, the time of a minibatch, for a recommendation."
         best, target = self.best, self.target
-        if not self.reaches_target:
+        if best.efficiency < target:
             what = f"`{best.settings}` is best" if best.settings else "the given settings are best"
             return (
                 f"No setting reaches {target:.0%}; {what}, with {best.efficiency:.0%}. "

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sparkwright.partitions import PartitionForecast, PartitionLayout, PartitionSurvey
+from sparkwright.partitions.forecasting import BANDWIDTH_BYTES_PER_S
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import bytes_text, count_text, duration_text, escaped, percent_text
 from sparkwright_widgets._fragments import figure_list
@@ -168,7 +169,7 @@ def comparison_html(
     )
     if chosen.survey.bytes_per_row is None:
         return table
-    speed = f"{bytes_text(chosen.bandwidth_bytes_per_s)} per second and worker"
+    speed = f"{bytes_text(BANDWIDTH_BYTES_PER_S)} per second and worker"
     return f"{table}{advice(f'Time to move: at an assumed {speed}.')}"
 
 
