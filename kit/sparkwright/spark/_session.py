@@ -35,7 +35,7 @@ from ._java import (
     start_java,
     submitted_settings,
 )
-from ._kubernetes import pod_facts, pod_settings
+from ._kubernetes import driver_pod, pod_settings
 from ._yarn import check_ticket, tag_settings, waiting_for_yarn, yarn_settings
 from .gpus import GpuTasks, gpu_settings
 from .memory_parts import overhead_settings
@@ -325,5 +325,5 @@ def cluster_settings(chosen: Mapping[str, str], *, submitted: bool) -> dict[str,
         **overhead_settings(chosen, elsewhere=elsewhere),
         **({} if submitted else yarn_settings(chosen)),  # `spark-submit` has set up YARN
         **(tag_settings(chosen) if chosen["spark.master"] == "yarn" else {}),
-        **pod_settings(chosen, pod_facts(), elsewhere=elsewhere),
+        **pod_settings(chosen, driver_pod(), elsewhere=elsewhere),
     }
