@@ -37,8 +37,8 @@ NAMED = {
     "data": "_alignment _column_choice _csv_format _data_preview _data_split "
     "_expected _image_labels _join_sources _manifest _record_bytes _record_examples _skipped "
     "_survey _table_schema _tensors classes column_statistics dataset guessing texts wording",
-    "advice": "_advice _alternatives _load _memory _predict _tables _verdict",
-    "doctor": "_diagnosis _executor_rules _findings _notes _rules",
+    "advice": "_advice _alternatives _load _memory _predict _tables",
+    "doctor": "_diagnosis _findings _rules _version_rules",
     "mesh": "_messages _peer auth framing time_sources topology",
     "networks": "palette training",
     "runs": "_coordination _coordinator _decisions _events _ledger _observations poison "

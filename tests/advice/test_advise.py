@@ -24,7 +24,7 @@ def measured():
         checkpoint=sw.Checkpointing(url="hdfs://name.example.org/runs"),
     )
     runs = [
-        MeasuredRun(workers=count, examples_per_s=rate, minibatch_s=0.03, averaging_s=0.005)
+        MeasuredRun(workers=count, examples_per_s=rate, minibatch_s=0.03)
         for count, rate in ((1, 1000.0), (2, 1500.0))
     ]
     return predict(master, workers=2, step_s=0.03, vector_bytes=1_724_320, runs=runs)

@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.benchmarks._harness import show  # noqa: E402
 
-from sparkwright.doctor._machine import versions  # noqa: E402
+from sparkwright.doctor._probe import versions  # noqa: E402
 
 # Name -> module and function.
 BENCHMARKS = {

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from tests.cases import cases
 
-from sparkwright.doctor._executor_rules import PACKAGES
-from sparkwright.doctor._findings import GIB, MIB, Findings, Place, SparkFacts
+from sparkwright.doctor._findings import Findings, Place, SparkFacts
 from sparkwright.doctor._rules import diagnose
+from sparkwright.doctor._version_rules import PACKAGES
 from sparkwright.timeline.clocks import Offset
 
 VERSIONS = {
@@ -21,12 +21,11 @@ VERSIONS = {
     "pandas": "2.3.3",
     "Java": "17.0.15",
 }
-MEMORY = dict(shared=GIB, shared_writable=True, scratch=50 * GIB, scratch_folder="/s")
 SETTINGS = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
 
 
 def place(label, **found):
-    given = {"host": label.rstrip(")")[-1], "versions": VERSIONS, **MEMORY}
+    given = {"host": label.rstrip(")")[-1], "versions": VERSIONS}
     if label != "driver":
         given |= {
             "clock": Offset(offset_s=0.001, uncertainty_s=0.0005),
@@ -130,12 +129,6 @@ CASES = [
     (with_executor(**clock(-5.0)), "Clock", "warning", "behind"),
     (with_executor(**clock(400.0)), "Clock", "problem", "Kerberos"),
     (with_executor(**clock(0.5, 0.45)), "Clock", "ok", "within"),
-    (with_executor(shared=16 * MIB), "/dev/shm", "warning", "only 16 MiB"),
-    (with_driver(open_files=1024, open_files_used=900), "Open files", "warning", "900 are open"),
-    (with_executor(shared_writable=False), "/dev/shm", "warning", "1777"),
-    (with_executor(scratch=MIB), "Temporary files", "warning", "1 MiB free in /s"),
-    (with_executor(address_space=2 * GIB), *("Python's memory limit", "problem", "pyspark.memory")),
-    (with_executor(address_space=8 * GIB), "Python's memory limit", "warning", ""),
     (
         with_spark(with_both(**GIVEN), gpus=1),
         "GPUs",
@@ -148,7 +141,6 @@ CASES = [
     # With dynamic allocation executors that are there have no GPUs yet.
     (with_spark(gpus=2, gives_gpus=False), "GPUs", "not checked", "Spark: 2 an executor"),
     (with_executor(gpus=(GPU,)), "GPUs", "warning", "gpus_per_executor"),
-    (with_executor(files={"hdfs://n/a": "lost"}), "Files hdfs://n/a", "problem", "(b): lost"),
     (with_spark(came=1), "Executors", "warning", "1 of 2 tasks ran at the same time"),
 ]
 
@@ -163,11 +155,6 @@ def test_findings_are_classified(findings, name, status, words):
     for check in checks:
         is_trouble = check.status in ("problem", "warning")
         assert check.remedy.endswith("." if is_trouble else "")
-
-
-def test_too_few_open_files_for_many_workers_is_a_warning():
-    findings = with_spark(with_driver(open_files=1024), tasks=1000, came=1000)
-    assert "driver" in [check.where for check in diagnose(findings).find("Open files")]
 
 
 @cases(

@@ -1,10 +1,10 @@
 import json
+from dataclasses import asdict
 
 from hypothesis import given, strategies as st
 
 from sparkwright.doctor import Check, Diagnosis
-from sparkwright.doctor._findings import Findings, Place
-from sparkwright.doctor._notes import Note, grouped
+from sparkwright.doctor._findings import Findings, Note, Place, grouped
 
 OK = Check(name="Python", where="driver", status="ok", found="3.11.9")
 WARNING = Check(
@@ -25,7 +25,7 @@ def test_problems_come_first_and_json_keeps_the_order_of_checks():
     found = json.loads(Diagnosis((OK, PROBLEM)).to_json())
     assert found["ok"] is False
     assert [check["name"] for check in found["checks"]] == ["Python", "Driver reached"]
-    assert found["checks"][0] == OK.to_dict()
+    assert found["checks"][0] == asdict(OK)
 
 
 def test_html_is_escaped_and_lines_have_at_most_100_characters():
@@ -44,7 +44,7 @@ def test_executors_with_equal_results_share_a_row(versions):
     executors = tuple(Place(label=f"executor {n} (h)") for n in range(len(versions)))
     findings = Findings(driver=driver, executors=executors)
     notes = [(p, Note("ok", v)) for p, v in zip(executors, versions, strict=True)]
-    checks = grouped("Python", notes, findings)
+    checks = list(grouped("Python", notes, findings))
     assert sorted(check.found for check in checks) == sorted(set(versions))
     for check in checks:
         count = versions.count(check.found)

@@ -6,7 +6,7 @@ import sys
 from tests.cases import cases
 
 from sparkwright.cluster.engine_archive import own_engine
-from sparkwright.doctor import _machine
+from sparkwright.doctor import _probe
 from sparkwright.doctor._findings import Place
 
 
@@ -21,13 +21,12 @@ def program(folder, name, script):
 
 
 def test_current_process_can_be_inspected():
-    found = _machine.examine(_machine.java_above())
+    found = _probe.examine(_probe.java_above())
     place = Place(**found, label="driver")
     assert place.versions["Python"] == ".".join(map(str, sys.version_info[:3]))
     assert place.versions["TensorFlow"]
     assert place.versions["sparkwright"] == __import__("sparkwright").__version__
     assert place.versions["sparkwright's sources"] == own_engine()["fingerprint"]
-    assert place.scratch
 
 
 def test_inspection_imports_no_package_that_executors_may_lack(tmp_path):
@@ -51,16 +50,7 @@ def test_inspection_imports_no_package_that_executors_may_lack(tmp_path):
 def test_gpus_are_those_that_nvidia_smi_lists(tmp_path, monkeypatch, script, gpus, problem):
     program(tmp_path, "nvidia-smi", script)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(_machine, "_COMMAND_S", 0.5)
-    found = _machine.examine({})
+    monkeypatch.setattr(_probe, "_COMMAND_S", 0.5)
+    found = _probe.examine({})
     assert found["gpus"] == ["0, NVIDIA A100, 40960 MiB, 570.1", "1, …"][:gpus]
     assert re.search(problem, found["gpu_problem"])
-
-
-def test_worker_data_folder_is_sparks_local_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("LOCAL_DIRS", "")
-    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},/other")
-    assert _machine.scratch_folder() == str(tmp_path)
-    monkeypatch.setenv("SPARK_LOCAL_DIRS", "")
-    monkeypatch.setenv("TMPDIR", "/full")  # which Python would skip
-    assert _machine.scratch_folder() == "/full"

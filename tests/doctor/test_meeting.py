@@ -9,9 +9,9 @@ import pytest
 from tests.cases import cases
 from tests.waiting import wait_until
 
-from sparkwright.doctor import _folders, _gathering, _meeting, _probe
+from sparkwright.doctor import _gathering, _meeting, _probe
 from sparkwright.doctor._meeting import Meeting
-from sparkwright.doctor._orders import Orders, file_of
+from sparkwright.doctor._probe import Orders
 from sparkwright.mesh.connection import connect
 
 SECRET = b"s" * 32
@@ -33,8 +33,6 @@ def orders(driver, **given):
         "network_mask": None,
         "connect_s": 2.0,
         "wait_s": 20.0,
-        "folders": {},
-        "files_s": 5.0,
     }
     return Orders(driver=driver, **{**found, **given})
 
@@ -163,22 +161,6 @@ def test_each_executor_probes_a_few_others_and_each_is_probed(executors):
 )
 def test_java_stack_trace_is_reduced_to_the_relevant_line(page, told):
     assert _gathering.in_short(RuntimeError(page)) == told
-
-
-def test_file_missing_on_the_driver_is_reported_with_its_writer(tmp_path):
-    here, there = tmp_path / "here", tmp_path / "there"
-    folders = {str(here): "hdfs://a", str(there): "hdfs://b"}
-    answers = []
-    for name, problem in (("1", "no rights"), ("2", "")):
-        place = {"files": {"hdfs://a": "", "hdfs://b": problem}}
-        answers.append({"executor": name, "label": f"executor {name}", "place": place})
-    here.mkdir()
-    for name in ("1", "2"):
-        (here / file_of(name)).write_bytes(b"x")
-    problems = {"hdfs://a": "", "hdfs://b": ""}
-    _folders.read_back(folders, answers, problems, 10.0)
-    assert problems["hdfs://a"] == ""
-    assert problems["hdfs://b"].startswith("the file that executor 2 wrote is not here: FileNot")
 
 
 @pytest.mark.thorough

@@ -20,9 +20,8 @@ def rows(diagnosis, name):
 
 
 @pytest.mark.connect
-def test_every_executor_is_checked(spark, tmp_path, leaves_nothing):
-    folder = tmp_path / "models"
-    diagnosis = sw.doctor(spark, urls=[str(folder)])
+def test_every_executor_is_checked(spark, leaves_nothing):
+    diagnosis = sw.doctor()  # of the active session
     assert diagnosis.ok, diagnosis
     assert diagnosis.find("Executors")[0].found == "4 looked at, 4 task slots"
     for name in ("Python", "sparkwright", "PySpark", "TensorFlow", "Keras", "NumPy"):
@@ -31,8 +30,6 @@ def test_every_executor_is_checked(spark, tmp_path, leaves_nothing):
     assert rows(diagnosis, "Java") == [(java, "ok")]
     for name in ("Driver reached", "Executors reached", "Clock"):
         assert rows(diagnosis, name) == [("all 4 executors", "ok")]
-    assert rows(diagnosis, f"Files {folder}") == [("driver, all 4 executors", "ok")]
-    assert not folder.exists()
     assert json.loads(diagnosis.to_json())["ok"] is True
 
 
@@ -64,17 +61,6 @@ def test_driver_unreachable_from_executors_is_reported(spark):
     assert (check.name, check.where) == ("Driver reached", "all 4 executors")
     assert "127.0.0.2" in check.found
     assert rows(diagnosis, "TensorFlow") == [("driver, all 4 executors", "ok")]
-
-
-def test_folders_are_checked(spark, tmp_path):
-    (tmp_path / "file").touch()
-    folder = str(tmp_path / "file" / "folder")
-    diagnosis = sw.doctor(urls=[folder, "memory://doctor"])  # of the active session
-    cannot_write, not_seen = diagnosis.problems
-    assert (cannot_write.name, cannot_write.where) == (f"Files {folder}", "driver")
-    assert not_seen.name == "Files memory://doctor"
-    assert not_seen.where == "all 4 executors"
-    assert "FileNotFoundError" in not_seen.found
 
 
 @pytest.mark.thorough
@@ -123,8 +109,6 @@ spark.stop()
 
 
 def test_invalid_options_raise(spark):
-    with pytest.raises(sw.ConfigurationError, match="must be a list of URLs"):
-        sw.doctor(spark, urls="/data")
     with pytest.raises(sw.ConfigurationError, match="of at least 1 and of at most 3600"):
         sw.doctor(spark, timeout_s=0)
 
@@ -166,7 +150,6 @@ def test_command_starts_spark_with_settings_and_checks_them():
 
 @pytest.mark.thorough(but=["torch-1"])
 @pytest.mark.parametrize(("backend", "code"), [("tensorflow", 0), ("torch", 1)])
-def test_command_exits_with_1_if_there_is_a_problem(tmp_path, backend, code):
-    ended, found = command("--no-spark", "--url", str(tmp_path), KERAS_BACKEND=backend)
+def test_command_exits_with_1_if_there_is_a_problem(backend, code):
+    ended, found = command("--no-spark", KERAS_BACKEND=backend)
     assert (ended, found["ok"]) == (code, not code)
-    assert any(check["name"] == f"Files {tmp_path}" for check in found["checks"])

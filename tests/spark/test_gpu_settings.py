@@ -97,7 +97,6 @@ def test_kubernetes_image_must_contain_its_script():
 @cases(
     "options, named",
     ({"gpus_per_executor": -1}, "gpus_per_executor=-1"),
-    ({"gpus_per_executor": 2, "gpus_per_worker": 2}, "gpus_per_worker=2"),
     ({"gpus_per_executor": 1, "gpu_tasks": "some"}, "gpu_tasks='some'"),
     ({"node_label": "gpu", "master": "spark://m:7077"}, "node_label='gpu'"),
 )

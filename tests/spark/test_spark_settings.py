@@ -69,7 +69,7 @@ def test_secrets_are_omitted_from_files_code_and_repr():
         assert "abc123" not in each.to_json() + each.to_yaml() + each.to_code() + repr(each)
     assert "abc123" not in str(experiment.to_notebook())
     assert "left out, because it looks secret" in experiment.to_yaml()
-    assert settings.arguments["settings"]["spark.hadoop.fs.s3a.secret.key"] == "abc123"
+    assert settings.changed()["settings"]["spark.hadoop.fs.s3a.secret.key"] == "abc123"
     assert settings.missing == ()
 
 

@@ -28,15 +28,13 @@ def info(file, *, hours=None, **more):
 
 
 def test_newest_model_is_first_and_undated_models_are_last():
-    models = ModelList.of("/m", [info("b"), info("c", hours=1), info("a"), info("d", hours=2)])
+    models = ModelList("/m", [info("b"), info("c", hours=1), info("a"), info("d", hours=2)])
     assert [found.url[-1] for found in models] == ["d", "c", "a", "b"]
 
 
 def test_damaged_files_are_listed_with_their_error():
-    models = ModelList.of("/m", [info("a"), info("b", problem="it ends\nearly")])
-    assert [found.url for found in models.usable] == ["/m/a"]
+    models = ModelList("/m", [info("a"), info("b", problem="it ends\nearly")])
     assert "cannot be used: it ends early" in repr(models)
-    assert list(models.to_frame()["problem"])[1] == "it ends\nearly"
 
 
 def test_html_escapes_markup():
@@ -46,7 +44,7 @@ def test_html_escapes_markup():
         metrics={evil: evil}, versions={evil: evil}, inputs={evil: (None, 3)}, kept=(evil,),
         training={evil: evil, "master": {"name": evil}}, sha256=evil,
     )  # fmt: skip
-    for shown in (found._repr_html_(), ModelList.of(evil, [found])._repr_html_()):
+    for shown in (found._repr_html_(), ModelList(evil, [found])._repr_html_()):
         assert "&lt;script&gt;" in shown
         assert "<script" not in shown
 
@@ -68,14 +66,6 @@ def test_model_info_shows_known_fields():
     assert json.loads(json.dumps(found.to_dict()))["saved_at"] == "2026-01-02T12:00:00+00:00"
 
 
-def test_frame_has_a_column_for_each_numeric_metric():
-    models = ModelList.of("/m", [info("a", metrics={"accuracy": 0.5, "matrix": [[1]]}), info("b")])
-    frame = models.to_frame()
-    assert frame["metrics.accuracy"].tolist()[0] == 0.5
-    assert "metrics.matrix" not in frame
-    assert "saved_at" in ModelList.of("/m", []).to_frame()
-
-
 @given(field=st.sampled_from(FIELDS), value=anything)
 def test_metadata_of_any_type_is_shown_or_raises(field, value):
     try:
@@ -85,7 +75,7 @@ def test_metadata_of_any_type_is_shown_or_raises(field, value):
     else:
         refusal = "store://a"
         assert repr(found)
-        assert ModelList.of("store://", [found])._repr_html_()
+        assert ModelList("store://", [found])._repr_html_()
     assert "store://a" in refusal
 
 

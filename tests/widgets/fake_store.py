@@ -34,7 +34,7 @@ class FakeStore(Operations):
 
     def list(self, url, *, recursive):
         self.called("list", url, recursive)
-        return ModelList.of(url, self.models.values())
+        return ModelList(url, self.models.values())
 
     def there(self, url):
         self.called("there", url)

@@ -28,9 +28,8 @@ class FakeData:
 
 @pytest.fixture
 def spark_preview(comms, monkeypatch):
-    """A preview of data whose survey and measurement are made up, when `go` is set."""
+    """A preview of data whose survey is made up, when `go` is set."""
     import sparkwright.spark
-    from sparkwright.spark import MeasuredRepartition
     from sparkwright_widgets._partition_preview import _preview
 
     go = threading.Event()
@@ -40,11 +39,7 @@ def spark_preview(comms, monkeypatch):
         go.wait(20)
         return PartitionSurvey(rows=(900, 100), size_bytes=(9000, 1000))
 
-    def measure(data, plan):
-        return MeasuredRepartition(plan=plan, rows=plan.target_counts, read_s=1.0, repartition_s=3)
-
     monkeypatch.setattr(sparkwright.spark, "survey_partitions", survey)
-    monkeypatch.setattr(sparkwright.spark, "measure_repartition", measure)
     return PartitionPreview(FakeData(), workers=2, batch_size=10), go
 
 
@@ -96,7 +91,6 @@ def test_known_counts_are_shown_without_a_click(preview):
     assert "all counted" in preview.notes.value
     assert "Only counts are given" in preview.reason.value
     assert preview.count_button.disabled
-    assert preview.measure_button.disabled
     kept = preview._repr_mimebundle_()
     assert "Skew (largest / mean): 1.94 → 1.00" in kept["text/plain"]
     for words in ("<svg", "sparkwright-table", ".sparkwright-bars"):
@@ -183,7 +177,6 @@ def test_counting_runs_in_the_background(spark_preview):
     assert preview.settle()
     assert preview.survey.rows == (900, 100)
     assert not preview.count_button.disabled
-    assert not preview.measure_button.disabled
     assert told == [preview]
     assert preview.doing.value == ""
 
@@ -198,22 +191,6 @@ def test_counts_and_forecasts_of_other_data_are_dropped(spark_preview):
     assert preview.settle()
     assert preview.survey.rows == preview.forecast.survey.rows == (10, 20, 30)
     assert {each.survey.total for each in preview.forecasts} == {60}
-
-
-def test_measurement_replaces_the_assumed_speed(spark_preview):
-    preview, go = spark_preview
-    go.set()
-    preview.count()
-    assert preview.settle()
-    assert "an assumption" in preview.tables.value
-    preview.measure_button.click()
-    assert preview.settle()
-    assert "moving 400 rows takes about 2 s" in preview.notes.value
-    assert "as forecast" in preview.notes.value
-    assert "as measured here" in preview.tables.value
-    assert preview.forecast.bandwidth_bytes_per_s == 1000
-    assert preview.forecast.move_s == 2
-    assert "Measured" in preview._still().text
 
 
 def test_button_applies_the_advised_repartition_where_it_is_better(comms):

@@ -28,13 +28,16 @@ SETTINGS = {
 def main():
     os.environ.pop("KUBERNETES_SERVICE_HOST", None)
     with FakeKubernetes() as cluster:
-        pods = sw.spark.kubernetes_settings(
-            "registry/train:1",
-            namespace="ml",
-            shared_memory_mb=512,
-            node_selector={"pool": "gpu"},
-            python="/opt/venv/bin/python",
-        )
+        shared = "spark.kubernetes.executor.volumes.emptyDir.shm"
+        pods = {
+            "spark.kubernetes.container.image": "registry/train:1",
+            "spark.kubernetes.namespace": "ml",
+            f"{shared}.mount.path": "/dev/shm",
+            f"{shared}.options.medium": "Memory",
+            f"{shared}.options.sizeLimit": "512Mi",
+            "spark.kubernetes.executor.node.selector.pool": "gpu",
+            "spark.pyspark.python": "/opt/venv/bin/python",
+        }
         spark = sw.start_spark(
             master=cluster.master,
             workers=2,

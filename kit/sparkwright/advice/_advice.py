@@ -1,7 +1,7 @@
 """The answer of `advise`: what a run costs, how it scales, and which settings are better; pure."""
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from sparkwright.evaluation.reports import Report, Table
 from sparkwright.masters import TrainingMaster, TrainingPlan
@@ -9,13 +9,18 @@ from sparkwright.options import check_count
 from sparkwright.timeline.summary import seconds_text, size_text
 
 from ._alternatives import Alternative
-from ._load import Load, ScalingPoint
+from ._load import ExchangeCost, Load, ScalingPoint
 from ._memory import MemoryPlan
-from ._tables import POWERS_OF_TWO, MeasuredRun, options_table, runs_table, scaling_table
-from ._verdict import Pays, pays, reason, verdict
+from ._tables import POWERS_OF_TWO, MeasuredRun, options_table, report_on
+
+Pays = Literal["well", "partly", "hardly", "unknown"]
 
 _SHARE_TRAINING = 0.9
-_FIGURES = ("settings", "sent_bytes", "minibatch_s", "efficiency", "memory_bytes")
+# Deeplearning4j's rule of thumb for one minibatch.
+_WELL_FROM_S, _HARDLY_UP_TO_S = 0.1, 1e-3
+_LITTLE_GAIN, _MUCH_LOST = 1.2, 0.7
+_UNEVEN = 0.3  # of the workers' time lost to uneven data
+_FIGURES = ("settings", "sent_bytes", "minibatch_s", "efficiency")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -67,11 +72,6 @@ class Advice:
         return self.alternatives[self.recommended]
 
     @property
-    def reaches_target(self) -> bool:
-        """Whether the recommended training master is predicted to reach the target."""
-        return bool(self.alternatives) and self.best.efficiency >= self.target
-
-    @property
     def fits(self) -> bool:
         """Whether the memory suffices, as far as it is known."""
         return self.memory is None or not self.memory.problem
@@ -79,7 +79,26 @@ class Advice:
     @property
     def reason(self) -> str:
         """The recommendation in one or two sentences."""
-        return reason(self)
+        if self.memory is not None and self.memory.problem:
+            return self.memory.problem
+        if self.workers == 1:
+            return "Keep the settings: one worker exchanges nothing."
+        if not self.alternatives:
+            return "Give a network and `step_s`, the time of a minibatch, for a recommendation."
+        best, target = self.best, self.target
+        if best.efficiency < target:
+            what = f"`{best.settings}` is best" if best.settings else "the given settings are best"
+            return (
+                f"No setting reaches {target:.0%}; {what}, with {best.efficiency:.0%}. "
+                "Larger minibatches, fewer workers or a faster network help more."
+            )
+        if not best.settings:
+            return f"Keep the settings: workers train {best.efficiency:.0%} of the time."
+        return (
+            f"Set `{best.settings}`: workers train {best.efficiency:.0%} of the time instead of "
+            f"{self.alternatives[0].efficiency:.0%}. It is the safest setting that reaches "
+            f"{target:.0%}."
+        )
 
     # --- what a run costs
 
@@ -107,16 +126,12 @@ class Advice:
     @property
     def exchange_s(self) -> float | None:
         """Seconds of an exchange for each worker; None: unknown."""
-        if self.load.vector_bytes is None:
-            return None
-        return self.load.exchange(self.given, self.workers).seconds
+        return None if self._exchange is None else self._exchange.seconds
 
     @property
     def bytes_per_exchange(self) -> int | None:
         """Maximum bytes that each worker sends in an exchange; None: unknown."""
-        if self.load.vector_bytes is None:
-            return None
-        return self.load.exchange(self.given, self.workers).sent_bytes
+        return None if self._exchange is None else self._exchange.sent_bytes
 
     @property
     def point(self) -> ScalingPoint | None:
@@ -132,36 +147,62 @@ class Advice:
     @property
     def epoch_s(self) -> float | None:
         """Seconds of an epoch; of one full round if the data is unknown. None: unknown."""
-        return self._seconds_of(self._longest)
+        point, step_s = self.point, self.load.step_s
+        if point is None or step_s is None:
+            return None
+        return self._longest * step_s + self.exchanges * (point.interval_s - point.training_s)
 
     # --- whether workers pay
 
     @property
     def speed_up(self) -> float | None:
         """Speed relative to one worker without exchanges; None: unknown."""
-        return self._speed_up_of(self._longest)
-
-    @property
-    def even_speed_up(self) -> float | None:
-        """`speed_up` with the same number of minibatches on each worker."""
-        return self._speed_up_of(-(-sum(self.plan.minibatches) // self.workers))
+        step_s, epoch_s = self.load.step_s, self.epoch_s
+        if step_s is None or not epoch_s:
+            return None
+        return sum(self.plan.minibatches) * step_s / epoch_s
 
     @property
     def pays(self) -> Pays:
         """Whether more workers help, by the duration of a minibatch and the cost of exchanges."""
-        return pays(self)
+        step_s, gain = self.load.step_s, self.speed_up
+        if self.workers == 1:
+            return "hardly"
+        if step_s is None or not sum(self.plan.rows):
+            return "unknown"
+        if step_s <= _HARDLY_UP_TO_S or (gain is not None and gain < _LITTLE_GAIN):
+            return "hardly"
+        efficient = gain is None or gain >= _MUCH_LOST * self.workers
+        return "well" if step_s >= _WELL_FROM_S and efficient else "partly"
 
     @property
     def verdict(self) -> str:
         """Whether more workers help, in one sentence with its figures."""
-        return verdict(self)
+        step_s, exchange_s, gain = self.load.step_s, self.exchange_s, self.speed_up
+        if not sum(self.plan.rows):
+            return "No worker has data: there is nothing to train."
+        if self.workers == 1:
+            return "One worker exchanges nothing and gains nothing over one machine."
+        if step_s is None:
+            return self._condition
+        if exchange_s is None or gain is None:
+            return f"A minibatch takes {seconds_text(step_s)}; {self._cause(step_s)}."
+        count = self.minibatches_per_exchange
+        training = f"{_minibatches_text(count)} of {seconds_text(step_s)}"
+        if count > 1:
+            training += f" take {seconds_text(count * step_s)}"
+        return (
+            f"{training}, {self._exchange_text} about {seconds_text(exchange_s)}: "
+            f"{self.workers} workers are at best {gain:.1f} times as fast as one; "
+            f"{self._cause(step_s)}."
+        )
 
     @property
     def worthwhile_step_s(self) -> float | None:
         """Seconds of a minibatch at which exchanges take a tenth of the time; None: unknown."""
-        if self.load.vector_bytes is None:
+        cost = self._exchange
+        if cost is None:
             return None
-        cost = self.load.exchange(self.given, self.workers)
         ratio, delay = (1 - _SHARE_TRAINING) / _SHARE_TRAINING, self.given.exchange.delay
 
         def enough_s(count: int) -> float:
@@ -217,16 +258,15 @@ class Advice:
             *("workers", "rows_known", "minibatches_per_exchange", "exchanges", "exchange_s"),
             *("bytes_per_exchange", "epoch_s", "speed_up", "pays", "verdict", "reason", "target"),
         )
-        between = self.load.costs
+        of_load = ("step_s", "vector_bytes", "updater_bytes")
+        of_network = ("bandwidth_bytes_per_s", "latency_s")
         return {
             "kind": self.plan.kind,
             "minibatches": list(self.plan.minibatches),
             "batch_size_per_worker": self.plan.batch_size,
             **{name: getattr(self, name) for name in names},
-            **{name: getattr(self.load, name) for name in ("step_s", "vector_bytes")},
-            "updater_bytes": self.load.updater_bytes,
-            "bandwidth_bytes_per_s": between.bandwidth_bytes_per_s,
-            "latency_s": between.latency_s,
+            **{name: getattr(self.load, name) for name in of_load},
+            **{name: getattr(self.load.costs, name) for name in of_network},
             "sources": list(self.sources),
             "alternatives": [
                 {
@@ -242,16 +282,7 @@ class Advice:
 
     def report(self) -> Report:
         """Return recommendation, verdict and sources, and tables of what is known."""
-        notes = [self.verdict, *self.sources]
-        tables: list[Table] = []
-        if self.load.is_known:
-            notes.insert(1, self._facts)
-            tables += [self.options, scaling_table(self)]
-        if self.runs:
-            tables.append(runs_table(self))
-        if self.memory is not None:
-            tables += self.memory.tables()
-        return Report(title=self.reason, notes=notes, tables=tables)
+        return report_on(self)
 
     @property
     def options(self) -> Table:
@@ -265,33 +296,51 @@ class Advice:
         return self.report().html()
 
     @property
-    def _facts(self) -> str:
-        between = self.load.costs
-        return (
-            f"{self.workers:,} workers, minibatches of {seconds_text(self.load.step_s or 0)}, "
-            f"{size_text(self.load.vector_bytes or 0)} of parameters, "
-            f"{between.bandwidth_bytes_per_s / 1.25e8:.3g} Gbit/s, "
-            f"latency {seconds_text(between.latency_s)}."
-            + (f" An epoch takes {seconds_text(self.epoch_s or 0)}." if self.rows_known else "")
-        )
-
-    @property
     def _longest(self) -> int:
         """Return the minibatches of the busiest worker."""
         if self.plan.kind == "sharing":  # idle workers take over work of others
             return -(-sum(self.plan.minibatches) // self.workers)
         return max(self.plan.minibatches, default=0)
 
-    def _seconds_of(self, minibatches: int) -> float | None:
-        """Return the seconds of an epoch, given the minibatches of the worker with most data."""
-        point, step_s = self.point, self.load.step_s
-        if point is None or step_s is None:
-            return None
-        exchanges = -(-minibatches // self.minibatches_per_exchange)
-        return minibatches * step_s + exchanges * (point.interval_s - point.training_s)
+    @property
+    def _exchange(self) -> ExchangeCost | None:
+        load = self.load
+        return None if load.vector_bytes is None else load.exchange(self.given, self.workers)
 
-    def _speed_up_of(self, minibatches: int) -> float | None:
-        seconds = self._seconds_of(minibatches)
-        if not seconds or self.load.step_s is None:
-            return None
-        return sum(self.plan.minibatches) * self.load.step_s / seconds
+    @property
+    def _exchange_text(self) -> str:
+        if self.plan.kind == "sharing":
+            return "a message"
+        return f"an averaging of {size_text(self.load.averaged_bytes(self.given))}"
+
+    @property
+    def _condition(self) -> str:
+        """The verdict if the time of a minibatch is unknown."""
+        wanted_s, exchange_s = self.worthwhile_step_s, self.exchange_s
+        if wanted_s is None or exchange_s is None:
+            return "Whether more workers pay off depends on the time of a minibatch: measure it."
+        count = _minibatches_text(self.minibatches_per_exchange)
+        often = "" if self.plan.kind == "sharing" else f" every {count}"
+        return (
+            f"More workers pay off if one minibatch takes {seconds_text(wanted_s)} or more: "
+            f"{self._exchange_text}{often} takes about {seconds_text(exchange_s)}, which is "
+            "then a tenth of the time."
+        )
+
+    def _cause(self, step_s: float) -> str:
+        """Apply Deeplearning4j's rule of thumb, unless another cost dominates."""
+        if step_s <= _HARDLY_UP_TO_S:
+            return "with minibatches of 1 ms or less, more workers hardly help"
+        if self.plan.idle_fraction > _UNEVEN:
+            return "the rows are uneven: balance them"
+        if self.pays == "hardly":
+            return "exchanges cost more than additional workers gain"
+        if step_s < _WELL_FROM_S:
+            return "minibatches of about 10 ms scale less than in proportion"
+        if self.pays == "well":
+            return "minibatches of 100 ms or more scale well"
+        return "exchanges take much of the time"
+
+
+def _minibatches_text(count: int) -> str:
+    return "1 minibatch" if count == 1 else f"{count:,} minibatches"

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,6 @@ from sparkwright.networks.state import ModelState
 from sparkwright.options import check_count
 from sparkwright.spark import SparkNetwork
 from sparkwright.spark.memory_parts import overhead_in_container, parse_mib
-from sparkwright.timeline import PhaseCode
 from sparkwright.workers.step_time import measure_step
 
 from ._advice import Advice
@@ -150,9 +149,9 @@ def advise(
     sources = list[str]()
     measures_step = step_s is None and not is_number
     if measures_step:
-        found = measure_step(model, master.batch_size_per_worker, xla=master.xla)
-        step_s = found.seconds
-        sources.append(f"Step time: measured on this machine, {found.device}, {found.cores} cores.")
+        step = measure_step(model, master.batch_size_per_worker, xla=master.xla)
+        step_s = step.seconds
+        sources.append(f"Step time: measured on this machine, {step.device}, {step.cores} cores.")
     costs = costs or ScalingCosts(
         # The workers of a measured run share this machine.
         cores=os.cpu_count() if counts and spark is not None and is_local(spark) else None
@@ -170,11 +169,14 @@ def advise(
             sources.append(
                 "Network: assumed; give `bandwidth_bytes_per_s`, or `spark` to measure it."
             )
-    runs: tuple[MeasuredRun, ...] = ()
+    found = list[MeasuredRun]()
     if spark is not None and held is not None and step_s is not None:
-        runs = _measure_runs(spark, model, held, master, counts, step_s)
-        if measures_step and runs[0].workers == 1:
-            step_s = runs[0].minibatch_s
+        # The largest first, because it starts all trainers.
+        for count in sorted({*counts}, reverse=True):
+            took_s = found[-1].minibatch_s if found else step_s
+            found.append(_measured(spark, model, held, replace(master, workers=count), took_s))
+        if measures_step and found[-1].workers == 1:
+            step_s = found[-1].minibatch_s
             sources[0] = "Step time: measured, of one worker that trains on an executor."
     return predict(
         master,
@@ -184,7 +186,7 @@ def advise(
         costs=costs.with_network(bandwidth_bytes_per_s, latency_s),
         target=target,
         memory=memory,
-        runs=runs,
+        runs=found[::-1],
         sources=sources,
         **sizes,
     )
@@ -246,23 +248,6 @@ def _sizes_of(model: Any) -> dict[str, int]:
     return {"vector_bytes": state.averaged_size * item, "updater_bytes": state.updater_size * item}
 
 
-def _measure_runs(
-    spark: "SparkSession",
-    model: Any,
-    data: DataSet,
-    master: TrainingMaster,
-    counts: Iterable[int],
-    step_s: float,
-) -> tuple[MeasuredRun, ...]:
-    """Train copies of a compiled model for some seconds with each number of workers."""
-    found: list[MeasuredRun] = []
-    # The largest first, because it starts all trainers.
-    for count in sorted({*counts}, reverse=True):
-        found.append(_measured(spark, model, data, replace(master, workers=count), step_s))
-        step_s = found[-1].minibatch_s
-    return tuple(reversed(found))
-
-
 def _in_memory(data: Any) -> DataSet:
     """Return up to 20,000 examples."""
     if isinstance(data, DistributedDataSet):
@@ -278,13 +263,13 @@ def _in_memory(data: Any) -> DataSet:
 def _measured(
     spark: "SparkSession", model: Any, data: DataSet, master: TrainingMaster, step_s: float
 ) -> MeasuredRun:
-    """Train for about `_RUN_S` seconds; measure times from the third round on."""
+    """Train a copy for about `_RUN_S` seconds; measure times from the third round on."""
     workers = master.workers or 1
     every = frequency_in(master.exchange.every or _STEPS_OF_SHARING, 0)
     rounds = max(_LEAST_ROUNDS, round(min(_MOST_STEPS, _RUN_S / step_s) / every))
     copy = ModelDefinition.of(model).build()
     copy.set_weights(model.get_weights())
-    network = SparkNetwork(spark, copy, replace(master, collect_training_stats=True))
+    network = SparkNetwork(spark, copy, master)
     steps = workers * rounds * every
     run = network.start(data, display=False, record=False, steps_per_epoch=steps)
     limit = threading.Timer(_MOST_S, run.stop)
@@ -303,14 +288,10 @@ def _measured(
             f"more than {warm} minibatches must take less than {_MOST_S:g} s to be measured. "
             f"Received: {workers} workers. Use smaller minibatches, or give `step_s`."
         )
-    totals = {total.phase.code: total for total in run.timeline.totals()}
-    spent = [totals[code] for code in (PhaseCode.AVERAGE, PhaseCode.APPLY) if code in totals]
-    averages = master.exchange.kind == "averaging"
     return MeasuredRun(
         workers=workers,
         examples_per_s=float(timed.examples.sum()) / (ended_s - began_s),
         minibatch_s=(ended_s - began_s) / len(timed) * workers,
-        averaging_s=sum(each.seconds / each.count for each in spent) if averages else None,
     )
 
 

@@ -27,8 +27,6 @@ class Alternative:
         sent_bytes: bytes that each worker sends per exchange: an averaging, or a message.
         minibatches: per worker between two exchanges.
         point: the predicted interval between exchanges.
-        memory_bytes: additional memory of each worker for exchanges, compared with the first
-            alternative.
         risks: possible costs, in accuracy for example, one sentence each.
         added: options added to an earlier alternative, or "as given".
     """
@@ -38,7 +36,6 @@ class Alternative:
     sent_bytes: int
     minibatches: int
     point: ScalingPoint
-    memory_bytes: int
     risks: tuple[str, ...]
     added: str
 
@@ -63,7 +60,6 @@ def alternatives_to(given: TrainingMaster, workers: int, load: Load) -> Iterator
             sent_bytes=load.exchange(each, workers).sent_bytes,
             minibatches=load.minibatches(each),
             point=load.point(each, workers),
-            memory_bytes=_memory_bytes(each, load) - _memory_bytes(given, load),
             risks=risks,
             added=added,
         )
@@ -148,16 +144,6 @@ def _changed(master: TrainingMaster, options: dict[str, Any]) -> TrainingMaster 
             updater = "local" if master.updater == "average" else master.updater
             options |= {"communication": "ring", "updater": updater}
     return replace(master, **options)
-
-
-def _memory_bytes(master: TrainingMaster, load: Load) -> int:
-    """Return the approximate bytes of a worker's vectors for exchanges."""
-    vector_bytes = load.vector_bytes or 0
-    if not isinstance(master, Averaging):
-        return 3 * vector_bytes  # sent, residual and received vectors
-    size = load.averaged_bytes(master)
-    vectors = 2 + bool(master.averaging_delay) + master.exchange.is_rounded
-    return vectors * size + 2 * master.velocity_size(vector_bytes)
 
 
 def _settings(master: TrainingMaster, given: TrainingMaster) -> str:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _WARM_UP, _PINGS = 5, 40
 _SMALLEST_BYTES, _LARGEST_BYTES = 1 << 20, 256 << 20
 _LONG_ENOUGH_S, _REPEATS = 0.2, 3
+_TIMEOUT_S = 60.0
 
 
 class NetworkSpeed(NamedTuple):
@@ -41,9 +42,7 @@ class NetworkSpeed(NamedTuple):
     machines: int
 
 
-def measure_network(
-    spark: "SparkSession", *, workers: int, mesh: MeshConfig, timeout_s: float = 60.0
-) -> NetworkSpeed:
+def measure_network(spark: "SparkSession", *, workers: int, mesh: MeshConfig) -> NetworkSpeed:
     """Measure bandwidth and latency between `workers` tasks, all sending at the same time."""
     check_count("workers", workers, minimum=2)
     if is_dynamic(context_of(spark).getConf()):
@@ -59,16 +58,15 @@ def measure_network(
         mesh=mesh,
         driver=bind_address(spark, mesh),
         network=worker_address(spark, mesh),
-        timeout_s=timeout_s,
     )
-    deadline_s = time.monotonic() + timeout_s
+    deadline_s = time.monotonic() + _TIMEOUT_S
 
     def late() -> BaseException | None:
         if time.monotonic() < deadline_s:
             return None
         return RunTimeoutError(
-            f"the driver waited {timeout_s:g} s for {workers} tasks that measure the network. "
-            "See that other jobs leave them slots, or allow more time."
+            f"the driver waited {_TIMEOUT_S:g} s for {workers} tasks that measure the network. "
+            "See that other jobs leave them slots, or give `bandwidth_bytes_per_s`."
         )
 
     action = numbers.barrier().mapPartitions(task).collect
@@ -86,7 +84,6 @@ def _task(
     mesh: MeshConfig,
     driver: str,
     network: str,
-    timeout_s: float,
 ) -> list[tuple[str, float, float]]:
     """Join the ring of all tasks in a barrier task; return host, bandwidth and latency."""
     from pyspark import BarrierTaskContext
@@ -108,8 +105,8 @@ def _task(
             rank=context.partitionId(),
             addresses=[(host, number) for host, number in addresses],
             workers=range(len(addresses)),
-            connect_timeout_s=min(timeout_s, mesh.connect_timeout_s),
-            peer_timeout_s=min(timeout_s, mesh.peer_timeout_s),
+            connect_timeout_s=min(_TIMEOUT_S, mesh.connect_timeout_s),
+            peer_timeout_s=min(_TIMEOUT_S, mesh.peer_timeout_s),
         )
         with contextlib.closing(rings), ring:
             return [(socket.gethostname(), *_speed(ring))]

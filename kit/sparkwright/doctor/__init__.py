@@ -1,4 +1,4 @@
-"""The doctor: find causes of failing or slow runs before training."""
+"""The doctor: find causes of failing runs before training."""
 
 from typing import TYPE_CHECKING
 

@@ -28,21 +28,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _diagnosis(options: argparse.Namespace) -> Diagnosis:
     mesh = MeshConfig(ports=options.ports, network_mask=options.network_mask)
     if options.no_spark:
-        return doctor(urls=options.url, mesh=mesh, timeout_s=options.timeout)
+        return doctor(mesh=mesh, timeout_s=options.timeout)
     try:
         spark = start_session(options)
     except Exception as error:
         # Any error on the start of Spark is part of the diagnosis.
         return _without_spark(error, options)
     try:
-        return doctor(spark, urls=options.url, mesh=mesh, timeout_s=options.timeout)
+        return doctor(spark, mesh=mesh, timeout_s=options.timeout)
     finally:
         spark.stop()
 
 
 def _without_spark(error: Exception, options: argparse.Namespace) -> Diagnosis:
     text = str(error) if isinstance(error, SparkwrightError) else f"{type(error).__name__}: {error}"
-    found = gather(None, urls=options.url, timeout_s=options.timeout)
+    found = gather(None, timeout_s=options.timeout)
     return diagnose(dataclasses.replace(found, spark_problem=text.splitlines()[0]))
 
 
@@ -53,12 +53,6 @@ def _parser() -> argparse.ArgumentParser:
         "if there is no problem, 1 if there is one.",
     )
     add_session_options(parser)
-    parser.add_argument(
-        "--url",
-        action="append",
-        default=[],
-        help="a folder that all machines should read and write; may be given several times",
-    )
     parser.add_argument("--ports", help="ports of the runs to come, such as 50000-50100")
     parser.add_argument("--network-mask", help="their network, such as 10.0.0.0/16")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds; default 60")

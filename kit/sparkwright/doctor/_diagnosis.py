@@ -33,10 +33,6 @@ class Check:
     found: str
     remedy: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON-serializable fields."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
@@ -74,7 +70,7 @@ class Diagnosis:
         return {
             "name": type(self).__name__,
             "ok": self.ok,
-            "checks": [check.to_dict() for check in self.checks],
+            "checks": [asdict(check) for check in self.checks],
         }
 
     def to_json(self) -> str:

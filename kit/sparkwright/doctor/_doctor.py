@@ -1,9 +1,8 @@
-"""`sw.doctor`: find causes of failing or slow runs before training."""
+"""`sw.doctor`: find causes of failing runs before training."""
 
-from collections.abc import Sequence
+import sys
 from typing import TYPE_CHECKING
 
-from sparkwright.errors import ConfigurationError
 from sparkwright.options import check_number
 
 from ._diagnosis import Diagnosis
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 def doctor(
     spark: "SparkSession | None" = None,
     *,
-    urls: Sequence[str] = (),
     mesh: "MeshConfig | None" = None,
     timeout_s: float = 60.0,
 ) -> Diagnosis:
@@ -28,8 +26,6 @@ def doctor(
 
     Args:
         spark: the session; default the active one. Without a session, only this machine is checked.
-        urls: folders that all machines must be able to read and write, such as the checkpoint
-            folder; a small file is written to each and removed. Default none.
         mesh: ports, network and addresses of later runs, which the doctor also uses. Default
             `MeshConfig()`.
         timeout_s: seconds to wait for the executors; default 60.
@@ -38,28 +34,22 @@ def doctor(
         The diagnosis: `print` it, or use `ok`, `problems` and `to_json()`.
 
     Raises:
-        ConfigurationError: if `urls` is a single string, or `timeout_s` is invalid.
+        ConfigurationError: if `timeout_s` is invalid.
 
     Example:
-        diagnosis = sw.doctor(spark, urls=["hdfs:///models"])
+        diagnosis = sw.doctor(spark)
         if not diagnosis.ok:
             print(diagnosis)
     """
-    if isinstance(urls, str):
-        raise ConfigurationError(
-            f"`urls` must be a list of URLs. Received: urls={urls!r}. Write `urls=[{urls!r}]`."
-        )
     check_number("timeout_s", timeout_s, minimum=1, maximum=3600)
     # `import sparkwright` imports this module, but the rest of the kit only on first use.
     from ._gathering import gather
     from ._rules import diagnose
 
-    return diagnose(gather(spark or _active(), urls=urls, mesh=mesh, timeout_s=timeout_s))
+    return diagnose(gather(spark or _active(), mesh=mesh, timeout_s=timeout_s))
 
 
 def _active() -> "SparkSession | None":
-    import sys
-
     if "pyspark" not in sys.modules:
         return None  # no session has been started
     from pyspark.sql import SparkSession

@@ -1,11 +1,15 @@
-"""Findings on driver and executors before evaluation, as plain values."""
+"""What was found on driver and executors, as plain values, and notes on it. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
 
 from sparkwright.timeline.clocks import Offset
 
-MIB, GIB = 1 << 20, 1 << 30
+from ._diagnosis import Check, Status
+
+_MOST_NAMED = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -16,14 +20,6 @@ class Place:
     host: str = ""
     versions: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
     backend: str = ""  # KERAS_BACKEND
-    open_files: int | None = None  # the limit; None: unlimited
-    open_files_used: int = 0
-    # Bytes; None: unknown or unlimited.
-    address_space: int | None = None  # maximum virtual memory of a Python process (RLIMIT_AS)
-    shared: int | None = None  # size of /dev/shm
-    shared_writable: bool = False
-    scratch: int | None = None  # free space for temporary files of Spark and data of workers
-    scratch_folder: str = ""
     gpus: Sequence[str] = ()  # lines of nvidia-smi
     gpu_problem: str = ""  # the output of nvidia-smi when it failed
     gpu_addresses: Sequence[str] = ()  # assigned to the task by Spark
@@ -33,7 +29,6 @@ class Place:
     driver_problem: str | None = None  # connecting to the driver's port
     port_problem: str | None = None  # opening a port
     peers: Mapping[str, str] = field(default_factory=dict[str, str])  # connecting to an executor
-    files: Mapping[str, str] = field(default_factory=dict[str, str])  # reading and writing a URL
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,3 +54,48 @@ class Findings:
     def places(self) -> tuple[Place, ...]:
         """The driver and all executors."""
         return (self.driver, *self.executors)
+
+
+class Note(NamedTuple):
+    """A note on one place."""
+
+    status: Status
+    found: str
+    remedy: str = ""
+
+    def check(self, name: str, where: str = "Spark") -> Check:
+        """Return the note as a row of a diagnosis."""
+        return Check(
+            name=name, where=where, status=self.status, found=self.found, remedy=self.remedy
+        )
+
+
+ok = partial(Note, "ok")
+warning = partial(Note, "warning")  # training works, but not optimally
+fault = partial(Note, "problem")  # training fails, or fails as soon as a worker is lost
+unchecked = partial(Note, "not checked")
+
+
+def grouped(
+    name: str, notes: Iterable[tuple[Place, Note | None]], findings: Findings
+) -> Iterator[Check]:
+    """Yield one check for each distinct note, in order."""
+    places: dict[Note, list[Place]] = {}
+    for place, note in notes:
+        if note is not None:
+            places.setdefault(note, []).append(place)
+    for note, found in places.items():
+        yield note.check(name, _where(found, findings))
+
+
+def _where(places: Sequence[Place], findings: Findings) -> str:
+    """Describe the places; list their names if there are few."""
+    executors = [place.label for place in places if place is not findings.driver]
+    parts = [findings.driver.label] if len(executors) < len(places) else []
+    if len(executors) > 1 and len(executors) == len(findings.executors):
+        parts.append(f"all {len(executors)} executors")
+    else:
+        parts += executors[:_MOST_NAMED]
+        if len(executors) > _MOST_NAMED:
+            parts.append(f"and {len(executors) - _MOST_NAMED} more")
+    return ", ".join(parts)

@@ -4,7 +4,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,19 +19,15 @@ from sparkwright.spark.gpus import TASK_AMOUNT, on_gpus
 from sparkwright.spark.launcher import advertised_address, bind_address
 from sparkwright.timeline.clocks import Offset, OffsetEstimator
 
-from . import _machine
 from ._findings import Findings, Place, SparkFacts
-from ._folders import folders_at, read_back, redacted_url
 from ._meeting import Meeting
-from ._orders import Orders
-from ._probe import answers_of
+from ._probe import Orders, examine, java_on_path, look
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _QUIET_S = 8.0
 _CONNECT_S = 5.0
-_FILES_S = 30.0
 _LINES_OF_PROBLEM = 3
 # The informative part of a Java stack trace.
 _TELLING = re.compile(
@@ -44,71 +40,63 @@ _TELLING = re.compile(
 def gather(
     spark: "SparkSession | None",
     *,
-    urls: Sequence[str] = (),
     mesh: MeshConfig | None = None,
     timeout_s: float = 60.0,
-    executor_clock: Callable[[], float] = time.time,
 ) -> Findings:
-    """Gather all findings; see `doctor`. `executor_clock` is for tests."""
+    """Gather all findings; see `doctor`."""
     unusable = "" if spark is None else _unusable(spark)
-    files_s = min(_FILES_S, timeout_s / 2)
-    with folders_at(urls, files_s) as (folders, problems):
-        if spark is None or unusable:
-            return Findings(driver=_driver(None, problems), spark_problem=unusable)
-        secret, tasks = secrets.token_bytes(32), tasks_to_reach_all(spark)
-        mesh = mesh or MeshConfig()
-        settings = dict(context_of(spark).getConf().getAll())
-        # With dynamic allocation, only training executors have GPUs.
-        gives_gpus = TASK_AMOUNT in settings or not is_dynamic(settings)
-        meeting, port_problem = None, ""
-        driver, ports = None, (0,)
-        try:
-            meeting = Meeting(
-                secret=secret,
-                host=bind_address(spark, mesh),
-                ports=mesh.ports_from(os.environ),
-                tasks=tasks,
-                quiet_s=min(_QUIET_S, timeout_s / 4),
-                timeout_s=timeout_s,
-            )
-            driver = advertised_address(spark, mesh), meeting.address[1]
-            ports = _executor_ports(mesh)
-        except (NetworkError, ConfigurationError, OSError) as error:
-            port_problem = str(error)
-        orders = Orders(
-            driver=driver,
+    if spark is None or unusable:
+        return Findings(driver=_driver(None), spark_problem=unusable)
+    secret, tasks = secrets.token_bytes(32), tasks_to_reach_all(spark)
+    mesh = mesh or MeshConfig()
+    settings = dict(context_of(spark).getConf().getAll())
+    # With dynamic allocation, only training executors have GPUs.
+    gives_gpus = TASK_AMOUNT in settings or not is_dynamic(settings)
+    meeting, port_problem = None, ""
+    driver, ports = None, (0,)
+    try:
+        meeting = Meeting(
             secret=secret,
-            ports=ports,
-            network_mask=mesh.network_mask,
-            connect_s=min(_CONNECT_S, timeout_s / 4),
-            wait_s=timeout_s,
-            folders=folders,
-            files_s=files_s,
-            clock=executor_clock,
+            host=bind_address(spark, mesh),
+            ports=mesh.ports_from(os.environ),
+            tasks=tasks,
+            quiet_s=min(_QUIET_S, timeout_s / 4),
+            timeout_s=timeout_s,
         )
-        try:
-            answers, job_problem = _visit(
-                spark, orders, tasks=tasks, meeting=meeting, gives_gpus=gives_gpus
-            )
-        finally:
-            if meeting is not None:
-                meeting.close()
-        read_back(folders, answers, problems, files_s)
-        executors = tuple(map(_executor, answers))
-        return Findings(
-            driver=_driver(spark, problems),
-            executors=executors,
-            spark=SparkFacts(
-                master=str(context_of(spark).master),
-                settings=settings,
-                tasks=tasks,
-                gpus=gpus_of_executor(settings),
-                gives_gpus=gives_gpus,
-                came=_concurrent_tasks(meeting, executors),
-            ),
-            job_problem=job_problem,
-            port_problem=port_problem,
+        driver = advertised_address(spark, mesh), meeting.address[1]
+        ports = _executor_ports(mesh)
+    except (NetworkError, ConfigurationError, OSError) as error:
+        port_problem = str(error)
+    orders = Orders(
+        driver=driver,
+        secret=secret,
+        ports=ports,
+        network_mask=mesh.network_mask,
+        connect_s=min(_CONNECT_S, timeout_s / 4),
+        wait_s=timeout_s,
+    )
+    try:
+        answers, job_problem = _visit(
+            spark, orders, tasks=tasks, meeting=meeting, gives_gpus=gives_gpus
         )
+    finally:
+        if meeting is not None:
+            meeting.close()
+    executors = tuple(map(_executor, answers))
+    return Findings(
+        driver=_driver(spark),
+        executors=executors,
+        spark=SparkFacts(
+            master=str(context_of(spark).master),
+            settings=settings,
+            tasks=tasks,
+            gpus=gpus_of_executor(settings),
+            gives_gpus=gives_gpus,
+            came=_concurrent_tasks(meeting, executors),
+        ),
+        job_problem=job_problem,
+        port_problem=port_problem,
+    )
 
 
 def _executor_ports(mesh: MeshConfig) -> Sequence[int] | str:
@@ -139,13 +127,14 @@ def _visit(
         return [], str(error)
     context = context_of(spark)
     timeout_s = orders.wait_s
-    task, deadline_s = partial(answers_of, orders), time.monotonic() + timeout_s
+    deadline_s = time.monotonic() + timeout_s
 
     def action() -> list[dict[str, Any]]:
         if meeting is not None and not is_connect(spark):
             group: Any = context.getLocalProperty("spark.jobGroup.id")
             meeting.running = partial(_running, context, group)
-        found = context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(task)
+        numbers = context.parallelize(range(tasks), tasks)
+        found = numbers.mapPartitionsWithIndex(lambda task, _: [look(orders, task)])
         return (on_gpus(found) if gives_gpus else found).collect()
 
     def late() -> BaseException | None:
@@ -170,7 +159,6 @@ def _visit(
         # Any failure of the job is part of the diagnosis.
         problem = in_short(error)
     found = {} if meeting is None else dict(meeting.answers)
-    # Answers returned by tasks are later and also include files.
     found.update({answer["executor"]: answer for answer in returned if "place" in answer})
     answers = sorted(found.values(), key=lambda answer: _by_number(answer["label"]))
     return answers, problem
@@ -204,20 +192,17 @@ def _unusable(spark: "SparkSession") -> str:
     return "this session has been stopped" if stopped else ""
 
 
-def _driver(spark: "SparkSession | None", files: dict[str, str]) -> Place:
-    java: dict[str, Any] = {"version": _machine.java_on_path()} if spark is None else {}
+def _driver(spark: "SparkSession | None") -> Place:
+    java: dict[str, Any] = {"version": java_on_path()} if spark is None else {}
     if spark is not None and not is_connect(spark):
         machine: Any = spark.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
         java = {"version": str(machine.System.getProperty("java.version"))}
-    found = _machine.examine(java)
-    return Place(**found, label="driver", files=files)
+    return Place(**examine(java), label="driver")
 
 
 def _executor(answer: dict[str, Any]) -> Place:
-    place = dict(answer["place"])
-    place["files"] = {url: redacted_url(text) for url, text in place.get("files", {}).items()}
     clock = clock_of(answer.get("samples", ()))
-    return Place(**place, label=answer["label"], clock=clock)
+    return Place(**answer["place"], label=answer["label"], clock=clock)
 
 
 def clock_of(samples: Iterable[Sequence[float]]) -> Offset | None:

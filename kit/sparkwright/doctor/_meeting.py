@@ -9,8 +9,8 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
 from sparkwright.errors import NetworkError
 from sparkwright.masters.mesh_config import ports_in_variable
@@ -18,7 +18,8 @@ from sparkwright.mesh.connection import Connection, Listener
 from sparkwright.mesh.handshake import Address, dial
 from sparkwright.mesh.port import address_in
 
-from ._orders import Orders, all_within
+if TYPE_CHECKING:
+    from ._probe import Orders
 
 _LOOK_AGAIN_S = 0.5
 _CLOCK_QUESTIONS = 8
@@ -148,7 +149,7 @@ class Meeting:
 
 
 def attend(
-    orders: Orders, hello: dict[str, Any], place: Callable[..., dict[str, Any]]
+    orders: "Orders", hello: dict[str, Any], place: Callable[..., dict[str, Any]]
 ) -> dict[str, Any]:
     """Run a task's side of the meeting; `place` examines the machine."""
     assert orders.driver is not None
@@ -175,7 +176,7 @@ def attend(
     return {"place": found, "samples": samples}
 
 
-def _open(orders: Orders, to_driver: Connection, *, identity: str) -> Listener:
+def _open(orders: "Orders", to_driver: Connection, *, identity: str) -> Listener:
     """Open a port like a worker of a run."""
     host, ports = to_driver.socket.getsockname()[0], orders.ports
     return Listener(
@@ -196,7 +197,7 @@ def _query_time(connection: Connection, clock: Callable[[], float]) -> list[floa
     return [asked, float(answer["came"]), float(answer["left"]), clock()]
 
 
-def _try_all(others: dict[str, list[Any]], orders: Orders) -> dict[str, str]:
+def _try_all(others: dict[str, list[Any]], orders: "Orders") -> dict[str, str]:
     """Return the connection error of each label; "" on success."""
 
     def attempt(label: str, host: str, port: int) -> str:
@@ -207,9 +208,9 @@ def _try_all(others: dict[str, list[Any]], orders: Orders) -> dict[str, str]:
             return str(error)
         return ""
 
-    actions = {label: partial(attempt, label, *address) for label, address in others.items()}
-    seconds = 2 * orders.connect_s
-    return all_within(actions, seconds, f"no answer within {seconds:g} s")
+    with ThreadPoolExecutor(_MOST_PEERS) as pool:
+        found = {label: pool.submit(attempt, label, *others[label]) for label in others}
+    return {label: future.result() for label, future in found.items()}
 
 
 def partners(me: str, all_of_them: Sequence[str]) -> list[str]:

@@ -1,81 +1,92 @@
-"""All rules, in display order; here those of folders, limits, GPUs and Spark settings. Pure."""
+"""All rules; here those of Spark's job, GPUs, ports, clocks and settings. Pure."""
 
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
-from sparkwright.timeline.summary import size_text
+from sparkwright.timeline.summary import seconds_text
 
 from ._diagnosis import Check, Diagnosis
-from ._executor_rules import (
-    NETWORK_RULES,
-    VERSION_RULES,
-    clock_checks,
-    file_checks,
-    job_checks,
-)
-from ._findings import GIB, MIB, Findings, Place, SparkFacts
-from ._notes import Note, Rule, fault, grouped, ok, unchecked, warning
+from ._findings import Findings, Note, Place, SparkFacts, fault, grouped, ok, unchecked, warning
+from ._version_rules import version_checks
 
-_LEAST_SHARED = 32 * MIB
-_LEAST_SCRATCH = GIB
-# TensorFlow reserves 2.2 GiB of virtual memory without any data.
-_LEAST_ADDRESS_SPACE, _ROOMY_ADDRESS_SPACE = 4 * GIB, 16 * GIB
+# Clocks synchronized by NTP differ by a few milliseconds.
+_CLOCK_WARNS_S = 0.1
+# Kerberos rejects tickets if clocks differ by more.
+_CLOCK_FAILS_S = 300.0
+_CLOCK_STEP_S = 0.01
+_MOST_PEERS_NAMED = 3
 _FEWEST_FAILURES = 4
 
+_OPEN = (
+    "Open the ports between the machines, name those that are open with `MeshConfig(ports=…)`, or "
+    "the network to use with `MeshConfig(network_mask=…)`."
+)
+_DRIVER_INSTEAD = (
+    ' Where executors may not open ports for one another, train with `communication="driver"`.'
+)
+_KNOWN_FAILURES = {
+    "PYTHON_VERSION_MISMATCH": (
+        "Set PYSPARK_PYTHON for executors to a Python of the driver's version "
+        "(`spark.pyspark.python`), or ship an environment with `spark.archives`."
+    ),
+    "Cannot run program": (
+        "There is no such Python on the executors: set `spark.pyspark.python`, or ship an "
+        "environment with `spark.archives`."
+    ),
+    "No module named 'pyspark'": (
+        "The executors' Python finds no PySpark: install it there, or unset PYTHONPATH."
+    ),
+    "No module named 'sparkwright": (
+        "The executors have no sparkwright of this version: install it there, or remove "
+        "`spark.sparkwright.ship=never`, so that it is sent to them."
+    ),
+    "no task of": (
+        "Other jobs may hold all slots, or the cluster has given no executors: look at Spark's "
+        "pages, and at the cluster manager's. Wait longer with `timeout_s=`."
+    ),
+}
 
-def _shared(place: Place, _: Findings) -> Note | None:
-    if place.shared is None:
-        return unchecked("there is none")
-    elif not place.shared_writable:
-        remedy = "Locks between processes live there: mount it with mode 1777."
-        return warning("cannot be written to", remedy)
-    elif place.shared < (GIB if len(place.gpus) > 1 else _LEAST_SHARED):
-        remedy = "Give the container more: `--shm-size=1g`, or a memory volume on Kubernetes."
-        return warning(f"only {size_text(place.shared)}", remedy)
+
+def diagnose(findings: Findings) -> Diagnosis:
+    rules = (_job_checks, version_checks, _gpu_checks, _network_checks, _clock_checks)
+    checks = [check for rule in (*rules, _setting_checks) for check in rule(findings)]
+    return Diagnosis(tuple(checks))
+
+
+def _job_checks(findings: Findings) -> Iterator[Check]:
+    """Check that the executors were examined."""
+    if findings.spark_problem:
+        remedy = "See what it says; `sparkwright.start_spark` gives the same."
+        yield fault(findings.spark_problem, remedy).check("Spark")
+    spark = findings.spark
+    if spark is None:
+        if not findings.spark_problem:
+            note = unchecked("no Spark session", "Call `sw.doctor(spark)`.")
+            yield note.check("Executors")
+        return
+    seen = len(findings.executors)
+    if findings.job_problem:
+        note = _failed_job(findings.job_problem)
+    elif not seen:
+        return
     else:
-        return ok(size_text(place.shared))
+        note = ok(f"{seen} looked at, {spark.tasks} task slots")
+        if spark.came is not None and spark.came < spark.tasks:
+            note = warning(
+                f"{spark.came} of {spark.tasks} tasks ran at the same time, on {seen} executors",
+                "A run needs all its workers at once. Other jobs may hold the slots, GPUs may be "
+                "fewer than cores, or executors were still starting: look again.",
+            )
+    yield note.check("Executors")
 
 
-def _scratch(place: Place, _: Findings) -> Note | None:
-    free = place.scratch
-    if free is None:
-        return None
-    if free >= _LEAST_SCRATCH:
-        # Without path and exact size, so that equal notes are combined.
-        return ok("1 GiB or more free")
-    return warning(
-        f"{size_text(free)} free in {place.scratch_folder}",
-        "Workers keep their part of the data there: free some, or set `spark.local.dir` (on "
-        "YARN the administrator's `yarn.nodemanager.local-dirs`).",
-    )
-
-
-def _address_space(place: Place, _: Findings) -> Note | None:
-    limit = place.address_space
-    if limit is None:
-        return None
-    found = f"a process may map {size_text(limit)}"
-    if limit >= _ROOMY_ADDRESS_SPACE:
-        return ok(found)
-    return Note(
-        "problem" if limit < _LEAST_ADDRESS_SPACE else "warning",
-        found,
-        "TensorFlow maps 2.2 GiB before it has any data, far more than it uses. Leave "
-        "`spark.executor.pyspark.memory` out, or lift the limit (`ulimit -v unlimited`); "
-        "containers limit what is really used.",
-    )
-
-
-def _open_files(place: Place, findings: Findings) -> Note | None:
-    tasks = findings.spark.tasks if findings.spark else 1
-    # A connection to each worker, and files of other libraries.
-    needed = 256 + 2 * tasks
-    if place.open_files is not None and place.open_files - place.open_files_used < needed:
-        used = f", {place.open_files_used} are open" if place.open_files_used else ""
-        return warning(
-            f"at most {place.open_files}{used}",
-            f"Raise it for {tasks} workers: `ulimit -n {max(4096, needed)}` before Spark starts.",
-        )
+def _failed_job(problem: str) -> Note:
+    """Explain a failed job by keywords in Spark's error message."""
+    for words, remedy in _KNOWN_FAILURES.items():
+        if words in problem:
+            return fault(problem, remedy)
+    return fault(problem, "Look into the executors' logs (stderr) in Spark's pages.")
 
 
 def _gpu_checks(findings: Findings) -> Iterator[Check]:
@@ -83,7 +94,7 @@ def _gpu_checks(findings: Findings) -> Iterator[Check]:
     wanted = findings.spark.gpus if findings.spark else 0
     if findings.spark and wanted and not findings.spark.gives_gpus:
         text = f"{wanted} an executor, of those that Spark starts when a network trains"
-        yield unchecked(text).check("GPUs", "Spark")
+        yield unchecked(text).check("GPUs")
         return
     # The driver needs no GPU; its GPUs matter only if it is the only place.
     places = findings.executors or (findings.driver,)
@@ -119,21 +130,101 @@ def _gpus(place: Place, wanted: int) -> Note:
     return ok("none, and none asked for")
 
 
-_MACHINE_RULES = (
-    Rule("/dev/shm", _shared),
-    Rule("Temporary files", _scratch),
-    Rule("Python's memory limit", _address_space),
-    Rule("Open files", _open_files),
-)
+def _network_checks(findings: Findings) -> Iterator[Check]:
+    """Check the driver's port, and the connections to it and between executors."""
+    if (problem := findings.port_problem) is not None:
+        note = fault(problem, _OPEN) if problem else ok("a port could be opened")
+        yield note.check("Port of the driver", findings.driver.label)
+    executors = findings.executors
+    yield from grouped("Driver reached", [(p, _to_driver(p)) for p in executors], findings)
+    notes = [(place, note) for place in executors for note in _to_peers(place)]
+    yield from grouped("Executors reached", notes, findings)
 
 
-def _encryption_checks(findings: Findings) -> Iterator[Check]:
-    """Check encryption if executors are on other machines."""
-    if findings.spark is None:
+def _to_driver(place: Place) -> Note:
+    problem = place.driver_problem
+    if problem is None:
+        return unchecked("the driver had no port open")
+    elif not problem:
+        return ok("the driver's port was reached and its secret proved")
+    elif "cannot be imported" in problem:
+        return fault(problem, "Install or ship what is missing: docs/shipping.md.")
+    else:
+        return fault(
+            problem,
+            "Workers connect to the driver. Let it be reached: `spark.driver.host`, "
+            "`MeshConfig(controller_address=…)` where the driver is behind a router, and a "
+            "firewall that lets `MeshConfig(ports=…)` pass. Where that cannot be had, train with "
+            '`communication="spark"`.',
+        )
+
+
+def _to_peers(place: Place) -> Iterator[Note]:
+    if place.port_problem:
+        yield fault(place.port_problem, _OPEN + _DRIVER_INSTEAD)
+    elif place.port_problem is None:
+        yield unchecked("not asked to connect to one another")
+    if lost := _lost(place.peers):
+        yield fault(lost, _OPEN + _DRIVER_INSTEAD)
+    elif place.peers:
+        yield ok("every other executor's port that was tried was reached")
+    elif place.port_problem == "":
+        yield ok("a port could be opened; there is no other executor to reach")
+
+
+def _lost(peers: Mapping[str, str]) -> str:
+    lost = [f"{label} was not reached: {problem}" for label, problem in peers.items() if problem]
+    more = len(lost) - _MOST_PEERS_NAMED
+    return "; ".join(lost[:_MOST_PEERS_NAMED]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _clock_checks(findings: Findings) -> Iterator[Check]:
+    """Check the offsets from the driver's clock; small offsets are combined in one row."""
+    notes = [(place, _clock(place)) for place in findings.executors]
+    yield from grouped("Clock", notes, findings)
+    good = [place for place, note in notes if note is None]
+    if good:
+        # The largest possible offset, including uncertainty.
+        most = max(abs(p.clock.offset_s) + p.clock.uncertainty_s for p in good if p.clock)
+        note = ok(f"within {seconds_text(most)} of the driver's")
+        yield from grouped("Clock", [(place, note) for place in good], findings)
+
+
+def _clock(place: Place) -> Note | None:
+    """Return a note on a clock, or None if its offset is small."""
+    clock = place.clock
+    if clock is None:
+        return unchecked("it is compared over the connection to the driver")
+    surely_s = abs(clock.offset_s) - clock.uncertainty_s
+    if surely_s <= _CLOCK_WARNS_S:
+        return None
+    side = "ahead of" if clock.offset_s > 0 else "behind"
+    # Rounded up to 10 ms, so that executors of one machine share a row.
+    steps = math.ceil(clock.uncertainty_s / _CLOCK_STEP_S)
+    found = (
+        f"{seconds_text(round(abs(clock.offset_s), 2))} {side} the driver's, give or take "
+        f"{seconds_text(max(1, steps) * _CLOCK_STEP_S)}"
+    )
+    remedy = (
+        "Have both machines keep time by NTP (`timedatectl set-ntp true`, or chrony). Timelines "
+        "measure the difference and correct it; dates of files and logs are wrong."
+    )
+    if surely_s > _CLOCK_FAILS_S:
+        return fault(found, f"Kerberos refuses it. {remedy}")
+    return warning(found, remedy)
+
+
+def _setting_checks(findings: Findings) -> Iterator[Check]:
+    """Check settings with which Spark ends, copies or refuses workers, and encryption."""
+    spark = findings.spark
+    if spark is None:
         return
+    for name, judge in _SETTINGS.items():
+        yield judge(spark).check(name)
+    # It matters if executors are on other machines.
     hosts = {place.host for place in findings.executors} - {findings.driver.host}
-    if hosts or (not findings.executors and not findings.spark.master.startswith("local")):
-        yield _encryption(findings.spark).check("Encryption", "Spark")
+    if hosts or (not findings.executors and not spark.master.startswith("local")):
+        yield _encryption(spark).check("Encryption")
 
 
 def _speculation(spark: SparkFacts) -> Note:
@@ -214,19 +305,10 @@ def _is_on(settings: Mapping[str, str], name: str) -> bool:
     return settings.get(name, "").strip().lower() == "true"
 
 
-_SETTINGS_RULES = (
-    Rule("Speculation", _speculation, "Spark"),
-    Rule("Retries", _retries, "Spark"),
-    Rule("Silent Python workers", _idle_workers, "Spark"),
-    Rule("Exclusion", _exclusion, "Spark"),
-    Rule("Serializer", _serializer, "Spark"),
-)
-
-_RULES: tuple[Callable[[Findings], Iterator[Check]], ...] = (
-    *(job_checks, *VERSION_RULES, _gpu_checks, *NETWORK_RULES, clock_checks, file_checks),
-    *(*_MACHINE_RULES, *_SETTINGS_RULES, _encryption_checks),
-)
-
-
-def diagnose(findings: Findings) -> Diagnosis:
-    return Diagnosis(tuple(check for rule in _RULES for check in rule(findings)))
+_SETTINGS = {
+    "Speculation": _speculation,
+    "Retries": _retries,
+    "Silent Python workers": _idle_workers,
+    "Exclusion": _exclusion,
+    "Serializer": _serializer,
+}

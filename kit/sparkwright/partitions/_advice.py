@@ -21,7 +21,7 @@ def compare_repartitions(
     Args:
         survey: rows and labels of the partitions.
         workers: number of workers.
-        options: `batch_size`, `seed`, `kind`, `step_s`, `bandwidth_bytes_per_s` of `forecast`.
+        options: `batch_size`, `seed`, `kind`, `step_s` of `forecast`.
 
     Example:
         >>> found = compare_repartitions(PartitionSurvey(rows=(90, 10)), workers=2, batch_size=10)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from sparkwright.errors import DataError
+from sparkwright.evaluation.reports import aligned
 from sparkwright.options import check_choice, check_count
 
 from ._placements import (
@@ -19,6 +20,7 @@ from ._placements import (
 RepartitionMode = Literal["always", "never", "num_partitions_workers_differs"]
 RepartitionStrategy = Literal["balanced", "approximate_balanced", "spark_default"]
 RepartitionAction = Literal["unchanged", "grouped", "shuffled"]
+_MOST_SHOWN = 40  # partitions in the text of a plan
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,23 +104,6 @@ class RepartitionPlan:
             "groups": list(self.groups),
         }
 
-    def table(self, *, max_rows: int = 40) -> str:
-        """Format partitions with their rows before and after as text.
-
-        Args:
-            max_rows: maximum number of partitions shown, the first and the last ones.
-        """
-        last = max(len(self.source_counts), self.workers)
-        head = min(last, max_rows - max_rows // 2)
-        tail = max(head, last - max_rows // 2)
-        lines = [f"{'partition':>9}  {'rows before':>12}  {'rows after':>12}"]
-        lines += [self._line(partition) for partition in range(head)]
-        if tail > head:
-            lines.append(f"{'...':>9}  {'...':>12}  {'...':>12}")
-        lines += [self._line(partition) for partition in range(tail, last)]
-        total = sum(self.source_counts)
-        return "\n".join([*lines, f"{'total':>9}  {total:>12,}  {total:>12,}"])
-
     def __str__(self) -> str:
         how = {
             "unchanged": "unchanged",
@@ -130,14 +115,19 @@ class RepartitionPlan:
             f"{sum(self.source_counts):,} examples change partition.\n"
             f"Fullest partition over mean: {self.skew_before:.2f} before, "
             f"{self.skew_after:.2f} after; workers idle {self.idle_fraction:.1%} of the time.\n"
-            f"{self.table()}"
+            f"{self._table}"
         )
 
-    def _line(self, partition: int) -> str:
-        def cell(counts: tuple[int, ...]) -> str:
-            return f"{counts[partition]:,}" if partition < len(counts) else "-"
-
-        return f"{partition:>9}  {cell(self.source_counts):>12}  {cell(self.target_counts):>12}"
+    @property
+    def _table(self) -> str:
+        """The first and the last partitions, with their rows before and after."""
+        sides, total = (self.source_counts, self.target_counts), f"{sum(self.source_counts):,}"
+        last, most = max(map(len, sides)), _MOST_SHOWN // 2
+        rows: list[tuple[str, ...]] = [("partition", "rows before", "rows after")]
+        for partition in (*range(min(last, most)), *range(max(most, last - most), last)):
+            cells = (f"{each[partition]:,}" if partition < len(each) else "-" for each in sides)
+            rows.append((f"{partition}", *cells))
+        return "\n".join(aligned([*rows, ("total", total, total)]))
 
 
 def plan_repartition(

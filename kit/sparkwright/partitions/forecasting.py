@@ -7,14 +7,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sparkwright.options import check_count, check_positive
+from sparkwright.options import check_count
 
 from ._plan import RepartitionMode, RepartitionPlan, RepartitionStrategy, plan_repartition
 from .survey import PartitionSurvey
 
 TrainingKind = Literal["averaging", "sharing"]
 LabelForecast = Literal["none", "exact", "expected", "estimated"]
-# Default shuffle bandwidth of a worker in bytes per second, until it is measured.
+# Assumed shuffle bandwidth of a worker.
 BANDWIDTH_BYTES_PER_S = 50e6
 # Sampled rows of a partition for which targets are computed if label positions are unknown.
 _DRAWN = 1 << 16
@@ -120,7 +120,6 @@ class PartitionForecast:
             data of other workers.
         batch_size: rows of a worker's minibatch.
         step_s: seconds of a minibatch; None: unknown.
-        bandwidth_bytes_per_s: shuffle bandwidth of a worker.
         now: the present partitions.
         without: the workers without splits (mode "never").
         after: the workers after `plan`.
@@ -135,7 +134,6 @@ class PartitionForecast:
     kind: TrainingKind
     batch_size: int
     step_s: float | None
-    bandwidth_bytes_per_s: float
     now: PartitionLayout
     without: PartitionLayout
     after: PartitionLayout
@@ -187,7 +185,7 @@ class PartitionForecast:
     def move_s(self) -> float | None:
         """Estimated seconds of the move, all workers in parallel; None if sizes are unknown."""
         moved = self.bytes_moved
-        return None if moved is None else moved / (self.bandwidth_bytes_per_s * self.plan.workers)
+        return None if moved is None else moved / (BANDWIDTH_BYTES_PER_S * self.plan.workers)
 
     @property
     def epochs_to_pay_off(self) -> float | None:
@@ -213,7 +211,6 @@ def forecast(
     seed: int = 0,
     kind: TrainingKind = "averaging",
     step_s: float | None = None,
-    bandwidth_bytes_per_s: float = BANDWIDTH_BYTES_PER_S,
 ) -> PartitionForecast:
     """Say what training with these options would do with the data.
 
@@ -226,7 +223,6 @@ def forecast(
         seed: of `spark_default`.
         kind: "averaging" (default) or "sharing": whether workers wait for each other or help.
         step_s: seconds of a minibatch; default None: unknown.
-        bandwidth_bytes_per_s: shuffle bandwidth of a worker; default 50 MB/s.
 
     Raises:
         ConfigurationError: if an option is invalid.
@@ -237,7 +233,6 @@ def forecast(
         (30, 16, 448)
     """
     check_count("batch_size", batch_size)
-    check_positive("bandwidth_bytes_per_s", bandwidth_bytes_per_s)
     plan = plan_repartition(survey.rows, workers=workers, mode=mode, strategy=strategy, seed=seed)
     never = plan_repartition(survey.rows, workers=workers, mode="never")
     after, label_forecast, seen = _after(survey, plan)
@@ -248,7 +243,6 @@ def forecast(
         kind=kind,
         batch_size=batch_size,
         step_s=step_s,
-        bandwidth_bytes_per_s=bandwidth_bytes_per_s,
         now=PartitionLayout(rows=survey.rows, labels=labels_now),
         without=_after(survey, never)[0],
         after=after,

@@ -8,15 +8,10 @@ if TYPE_CHECKING:
     from sparkwright.cluster.engine_shipping import send_by_value as send_by_value
 
     from ._adapting import adapt as adapt
-    from ._kubernetes import kubernetes_settings as kubernetes_settings
     from ._network import SparkNetwork as SparkNetwork
     from ._saved_networks import load_distributed_model as load_distributed_model
     from ._session import start_spark as start_spark
-    from ._surveying import (
-        MeasuredRepartition as MeasuredRepartition,
-        measure_repartition as measure_repartition,
-        survey_partitions as survey_partitions,
-    )
+    from ._surveying import survey_partitions as survey_partitions
     from .memory_parts import MemoryPart as MemoryPart
     from .spark_settings import SparkSettings as SparkSettings
 

@@ -35,7 +35,7 @@ from ._java import (
     start_java,
     submitted_settings,
 )
-from ._kubernetes import pod_facts, pod_settings
+from ._kubernetes import driver_pod, pod_settings
 from ._yarn import check_ticket, tag_settings, waiting_for_yarn, yarn_settings
 from .gpus import GpuTasks, gpu_settings
 from .memory_parts import overhead_settings
@@ -80,7 +80,6 @@ def start_spark(
     cores_per_worker: int = 1,
     memory_per_worker_mb: int = 1024,
     gpus_per_executor: int = 0,
-    gpus_per_worker: int = 1,
     gpu_tasks: GpuTasks = "all",
     cpu_fallback: bool = False,
     node_label: str | None = None,
@@ -103,7 +102,6 @@ def start_spark(
         gpus_per_executor: GPUs of each executor, one per task; default 0. On this machine and on
             YARN, a discovery script that calls nvidia-smi finds them. Standalone clusters and
             Kubernetes images need their own discovery.
-        gpus_per_worker: GPUs per worker; must be 1, the default.
         gpu_tasks: "all" (default): each task gets a GPU. "networks": only tasks that train,
             evaluate or predict get one; other tasks run on all cores.
         cpu_fallback: train on CPUs with a warning if GPUs are missing or TensorFlow cannot use
@@ -165,7 +163,6 @@ def start_spark(
         gpu_settings(
             gpus_per_executor,
             chosen,
-            per_worker=gpus_per_worker,
             tasks=gpu_tasks,
             cpu_fallback=cpu_fallback,
         )
@@ -328,5 +325,5 @@ def cluster_settings(chosen: Mapping[str, str], *, submitted: bool) -> dict[str,
         **overhead_settings(chosen, elsewhere=elsewhere),
         **({} if submitted else yarn_settings(chosen)),  # `spark-submit` has set up YARN
         **(tag_settings(chosen) if chosen["spark.master"] == "yarn" else {}),
-        **pod_settings(chosen, pod_facts(), elsewhere=elsewhere),
+        **pod_settings(chosen, driver_pod(), elsewhere=elsewhere),
     }

@@ -1,45 +1,18 @@
-"""Survey the partitions of data and measure repartitions, on Spark."""
+"""Survey the partitions of data, on Spark."""
 
-import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from sparkwright.cluster.jobs import collect
 from sparkwright.data import DistributedDataSet, from_bytes, row_count
-from sparkwright.data.shuffling import count_examples
 from sparkwright.errors import DataError
 from sparkwright.options import check_count
-from sparkwright.partitions import PartitionSurvey, RepartitionPlan
-from sparkwright.partitions.execute import repartition
+from sparkwright.partitions import PartitionSurvey
 from sparkwright.partitions.survey import LabelSample
 
 # Maximum number of sampled rows sent to the driver by all partitions together.
 _MOST_ROWS = 400_000
 _FEWEST_ROWS = 16
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MeasuredRepartition:
-    """The measured cost of a repartition.
-
-    Attributes:
-        plan: the executed plan.
-        rows: rows of each worker afterwards.
-        read_s: seconds of a pass over the data without the repartition.
-        repartition_s: seconds of a pass over the data with the repartition.
-    """
-
-    plan: RepartitionPlan
-    rows: tuple[int, ...]
-    read_s: float
-    repartition_s: float
-
-    @property
-    def move_s(self) -> float:
-        """Approximate seconds of the repartition alone; never below 0."""
-        return max(0.0, self.repartition_s - self.read_s)
 
 
 def survey_partitions(
@@ -83,36 +56,6 @@ def survey_partitions(
     of_output = names.get(label) if label else next(iter(names.values()), None)
     return PartitionSurvey.of_samples(
         rows, samples, size_bytes=sizes, class_names=of_output, output=label or ""
-    )
-
-
-def measure_repartition(data: DistributedDataSet, plan: RepartitionPlan) -> MeasuredRepartition:
-    """Execute a plan, count the rows and measure the time; runs two Spark jobs.
-
-    The result is discarded: a training run repartitions again.
-
-    Args:
-        data: the examples of the plan.
-        plan: from `plan_repartition`.
-
-    Raises:
-        DataError: if the data does not match the plan.
-    """
-
-    def timed(rdd: Any, description: str) -> tuple[list[int], float]:
-        start = time.perf_counter()
-        found = count_examples(data.spark, rdd, description=description)
-        return found, time.perf_counter() - start
-
-    counts, read_s = timed(data.rdd, "read the data")
-    if tuple(counts) != plan.source_counts:
-        raise DataError(
-            "the plan does not match the data. Received: data with other row counts per partition "
-            "than in the plan. Count again and make a new plan."
-        )
-    moved, repartition_s = timed(repartition(data.rdd, plan), "try the repartition")
-    return MeasuredRepartition(
-        plan=plan, rows=tuple(moved), read_s=read_s, repartition_s=repartition_s
     )
 
 

@@ -59,19 +59,12 @@ def gpu_settings(
     gpus: int,
     chosen: Mapping[str, str],
     *,
-    per_worker: int = 1,
     tasks: GpuTasks = "all",
     cpu_fallback: bool = False,
 ) -> dict[str, str]:
     """Return Spark settings for executors with GPUs, and write their discovery scripts."""
     check_count("gpus_per_executor", gpus, minimum=0)
     check_choice("gpu_tasks", tasks, get_args(GpuTasks))
-    if per_worker != 1:
-        raise ConfigurationError(
-            "`gpus_per_worker` must be 1: a worker trains one replica on one GPU. "
-            f"Received: gpus_per_worker={per_worker}. Use more workers: an executor with "
-            "several GPUs runs one worker per GPU, if it has as many cores."
-        )
     if gpus == 0:
         return {}
     master = chosen.get("spark.master", "")

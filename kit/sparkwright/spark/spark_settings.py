@@ -103,11 +103,6 @@ class SparkSettings(Configuration):
         return to_code(self, prefix="")
 
     @property
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of `start_spark` that differ from their defaults."""
-        return self.changed()
-
-    @property
     def missing(self) -> tuple[str, ...]:
         """Names of settings whose secret values were left out of the file."""
         return tuple(left_out(self.settings))
@@ -138,7 +133,7 @@ class SparkSettings(Configuration):
             ConfigurationError: if settings were left out of a file and no session is active; the
                 message names them.
         """
-        return start_spark(**self.arguments)
+        return start_spark(**self.changed())
 
 
 def _plain(name: Any, value: Any) -> str | bool | int | float:

@@ -1,12 +1,12 @@
 """Describe, list, verify and delete saved models without loading them."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
-from typing import Any, BinaryIO, overload
+from typing import Any, BinaryIO
 
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.evaluation.reports import Table
@@ -35,78 +35,31 @@ _WIDEST = 48
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelList(Sequence[ModelInfo]):
-    """The models of a folder, newest first; a sequence of `ModelInfo`.
+class ModelList(list[ModelInfo]):
+    """The models of a folder, newest first; a list of `ModelInfo` that is shown as a table.
 
     Unusable files are included, with their `problem`. Models without a known time, such as damaged
     files, come last.
 
     Attributes:
         folder_url: URL of the folder.
-        models: description of each model.
 
     Example:
-        >>> models = ModelList.of("/data", [ModelInfo(url="/data/a.keras", size_bytes=1500)])
-        >>> len(models), models[0].url, models.usable[0].size_bytes
-        (1, '/data/a.keras', 1500)
-        >>> print(models)
+        >>> print(ModelList("/data", [ModelInfo(url="/data/a.keras", size_bytes=1500)]))
         1 model in /data
         model    saved  by  parameters    size  metrics  title
         a.keras                         1.5 kB
     """
 
-    folder_url: str
-    models: tuple[ModelInfo, ...]
-
-    @classmethod
-    def of(cls, folder_url: str, models: Iterable[ModelInfo]) -> "ModelList":
+    def __init__(self, folder_url: str, models: Iterable[ModelInfo] = ()) -> None:
         """Sort models by time and URL."""
         by_url = sorted(models, key=lambda info: info.url)
-        by_time = sorted(by_url, key=lambda info: info.saved_at or _LONG_AGO, reverse=True)
-        return cls(folder_url, tuple(by_time))
-
-    @property
-    def usable(self) -> "ModelList":
-        """The models without a problem."""
-        return ModelList(self.folder_url, tuple(m for m in self.models if m.problem is None))
-
-    def to_frame(self) -> Any:
-        """Return a pandas.DataFrame with a row per model and a column per field.
-
-        Each numeric metric has its own column, `metrics.<name>`.
-        """
-        import pandas as pd
-
-        rows: list[dict[str, Any]] = []
-        for info in self.models:
-            row = info.to_dict()
-            metrics = row.pop("metrics")
-            numbers = {n: v for n, v in metrics.items() if isinstance(v, int | float)}
-            rows.append({**row, **{f"metrics.{name}": value for name, value in numbers.items()}})
-        frame = pd.DataFrame(rows or [ModelInfo(url="", size_bytes=0).to_dict()])
-        frame = frame[: len(rows)]
-        frame["saved_at"] = pd.to_datetime(frame["saved_at"], utc=True, format="ISO8601")
-        return frame
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON-serializable fields by name."""
-        return {"folder_url": self.folder_url, "models": [info.to_dict() for info in self.models]}
-
-    def __len__(self) -> int:
-        return len(self.models)
-
-    @overload
-    def __getitem__(self, index: int) -> ModelInfo: ...
-    @overload
-    def __getitem__(self, index: slice) -> "ModelList": ...
-    def __getitem__(self, index: int | slice) -> "ModelInfo | ModelList":
-        found = self.models[index]
-        return ModelList(self.folder_url, found) if isinstance(found, tuple) else found
+        super().__init__(sorted(by_url, key=lambda info: info.saved_at or _LONG_AGO, reverse=True))
+        self.folder_url = folder_url
 
     def __repr__(self) -> str:
         table = Table([_COLUMNS, *([_short(cell) for cell in row] for row in self._cells())])
-        return "\n".join([self._heading(), *(table.text_lines()[1:] if self.models else [])])
+        return "\n".join([self._heading(), *(table.text_lines()[1:] if self else [])])
 
     def _repr_html_(self) -> str:
         return Table([_COLUMNS, *self._cells()], title=self._heading()).html()
@@ -128,7 +81,7 @@ class ModelList(Sequence[ModelInfo]):
                 if info.problem is None
                 else f"cannot be used: {info.problem}",
             ]
-            for info in self.models
+            for info in self
         ]
 
 
@@ -216,7 +169,7 @@ def list_models(folder_url: str, *, recursive: bool = False) -> ModelList:
     ]
     # Remote stores have a high latency, so describe several files in parallel.
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="sparkwright-list") as threads:
-        return ModelList.of(folder_url, threads.map(_info_or_problem, files))
+        return ModelList(folder_url, threads.map(_info_or_problem, files))
 
 
 def delete_model(url: str) -> bool:

@@ -32,7 +32,7 @@ class Operations:
         except FileNotFoundError:
             if any(sign in url for sign in "*?["):
                 raise
-            return ModelList(url, ())
+            return ModelList(url)
 
     def there(self, url: str) -> ModelInfo | None:
         """The existing file at `url`; None if there is none."""

@@ -8,7 +8,7 @@ from sparkwright.partitions import (
     RepartitionStrategy,
     compare_repartitions,
 )
-from sparkwright.partitions.forecasting import BANDWIDTH_BYTES_PER_S, TrainingKind
+from sparkwright.partitions.forecasting import TrainingKind
 
 # Fields of an embedded preview, whose other options are set by `set_context`.
 CHOSEN = ("mode", "strategy")
@@ -45,9 +45,6 @@ class Choice(Configuration):
     step_s: float | None = option(
         default=None, none_text="not known", help="Seconds per minibatch."
     )
-    bandwidth_bytes_per_s: float | None = option(
-        default=None, none_text="not measured", help="Bytes per second and worker."
-    )
 
     def is_quick(self, survey: PartitionSurvey) -> bool:
         """Whether all forecasts can be computed within a callback."""
@@ -62,7 +59,6 @@ class Choice(Configuration):
             batch_size=self.batch_size,
             kind=self.kind,
             step_s=self.step_s,
-            bandwidth_bytes_per_s=self.bandwidth_bytes_per_s or BANDWIDTH_BYTES_PER_S,
         )
 
     def among(self, forecasts: tuple[PartitionForecast, ...]) -> PartitionForecast:

@@ -20,20 +20,17 @@ from sparkwright.partitions import (
 from sparkwright_widgets._assets import asset
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import escaped
-from sparkwright_widgets._ui import ConfigurationForm, Part, Path, row
+from sparkwright_widgets._ui import ConfigurationForm, Part, Path
 
 from . import _texts as texts
 from ._choice import CHOSEN, CHOSEN_ALONE, Choice
-
-# Shorter moves are mostly Spark overhead and do not measure the bandwidth.
-_SHORTEST_MOVE_S = 0.05
 
 
 class PartitionPreview(Part):
     """Shows rows and labels of each partition now, and of each worker after a repartition.
 
-    The forecast is computed from counts. Only "Measure this repartition" moves data, and it
-    discards the result. If the rows of `data` are already counted, they are shown immediately.
+    The forecast is computed from counts; no data moves. If the rows of `data` are already counted,
+    they are shown immediately.
 
     Args:
         data: a `DistributedDataSet`, a `PartitionSurvey`, or the number of rows of each
@@ -61,7 +58,6 @@ class PartitionPreview(Part):
         self._survey: PartitionSurvey | None = None
         self._forecasts: tuple[PartitionForecast, ...] = ()
         self._forecast: PartitionForecast | None = None
-        self._measured = ""
         self._stale = False
         # Several threads run callbacks and work. The lock keeps survey, choice and forecasts
         # consistent, and lets the last drawing win.
@@ -71,7 +67,6 @@ class PartitionPreview(Part):
         self.form = ConfigurationForm(self._choice, names=self._names)
         self.form.on_change(self.guarded(self._chosen))
         self.count_button = self.new_button("Count rows and labels", self.count)
-        self.measure_button = self.new_button("Measure this repartition", self.measure)
         self.reason = widgets.HTML()
         self.notes = widgets.HTML()
         self.figures = widgets.HTML()
@@ -81,9 +76,7 @@ class PartitionPreview(Part):
         self.pictures = widgets.HTML()
         self.tables = widgets.HTML()
         picture = widgets.VBox([self.pictures, self.figures, self.advised_button])
-        form = widgets.VBox(
-            [self.form, row(self.count_button, self.measure_button), self.reason, self.notes]
-        )
+        form = widgets.VBox([self.form, self.count_button, self.reason, self.notes])
         pair = widgets.Box([picture, form], _dom_classes=["sparkwright-pair"])
         self.show(widgets.VBox([pair], _dom_classes=["sparkwright-pairs"]), self.tables)
         self._take(data)
@@ -200,26 +193,6 @@ class PartitionPreview(Part):
 
         return self._begin("Counting rows and labels", work, then)
 
-    def measure(self) -> bool:
-        """Run the chosen repartition in the background and time it; False if it cannot start."""
-        data, forecast = self._data, self._forecast
-        if data is None or forecast is None:
-            return False
-
-        def work() -> Any:
-            from sparkwright.spark import measure_repartition
-
-            return measure_repartition(data, forecast.plan)
-
-        def then(measured: Any) -> None:
-            with self._lock:
-                if self._data is not data:
-                    return
-                self._take_measurement(measured, forecast)
-            self._recompute()
-
-        return self._begin("Reading the data, then repartitioning it", work, then)
-
     def use_advised(self) -> None:
         """Choose the recommended mode and strategy, if the data is counted."""
         if self._forecasts:
@@ -234,8 +207,7 @@ class PartitionPreview(Part):
 
     def _hold(self, data: Any) -> None:
         self._survey = self._forecast = self._data = None
-        self._forecasts, self._measured = (), ""
-        self._choice = replace(self._choice, bandwidth_bytes_per_s=None)
+        self._forecasts = ()
         if data is None:
             return
         if isinstance(data, PartitionSurvey):
@@ -272,7 +244,7 @@ class PartitionPreview(Part):
         self._changed()
 
     def _begin(self, what: str, work: Callable[[], Any], then: Callable[[Any], None]) -> bool:
-        self.count_button.disabled = self.measure_button.disabled = True
+        self.count_button.disabled = True
 
         def over() -> None:
             with self._lock:
@@ -305,22 +277,13 @@ class PartitionPreview(Part):
                 self._forecasts = forecasts
                 self._forecast = choice.among(forecasts) if forecasts else None
 
-    def _take_measurement(self, measured: Any, forecast: PartitionForecast) -> None:
-        self._measured = texts.measured_text(measured, forecast)
-        moved = forecast.bytes_moved
-        if moved and measured.move_s > _SHORTEST_MOVE_S:
-            speed = moved / measured.move_s / forecast.plan.workers
-            self._choice = replace(self._choice, bandwidth_bytes_per_s=max(1.0, speed))
-
     def _draw(self) -> None:
         with self._lock:
             self._draw_now()
 
     def _draw_now(self) -> None:
         forecast, survey = self._forecast, self._survey
-        busy = self._background.busy
-        self.count_button.disabled = busy or self._data is None
-        self.measure_button.disabled = busy or self._data is None or forecast is None
+        self.count_button.disabled = self._background.busy or self._data is None
         self.reason.value = _note_html(self._reason())
         self.advised_button.layout.display = "none"
         if forecast is None or survey is None:
@@ -330,14 +293,11 @@ class PartitionPreview(Part):
         if _gain(advised) != _gain(forecast):
             self.advised_button.description = f"Repartition: {texts.choice_of(advised)}"
             self.advised_button.layout.display = None
-        self.notes.value = texts.survey_html(survey) + _note_html(self._measured)
+        self.notes.value = texts.survey_html(survey)
         self.figures.value = texts.figures_html(forecast) + texts.advice_html(self.advice)
         self.pictures.value = texts.pictures_html(forecast)
         self.tables.value = texts.comparison_html(
-            self._forecasts,
-            forecast,
-            advised,
-            bandwidth_is_measured=self._choice.bandwidth_bytes_per_s is not None,
+            self._forecasts, forecast, advised
         ) + texts.numbers_html(forecast)
 
     @property
@@ -350,12 +310,9 @@ class PartitionPreview(Part):
         if self._data is None and self._survey is None:
             return "There is no data yet. Choose a data source first."
         if self._data is None:
-            return "Only counts are given, so there is no data to count or measure."
+            return "Only counts are given, so there is no data to count."
         if self._survey is None:
-            return (
-                "Count first, which reads the data once. Measuring needs the counts and reads the "
-                "data twice."
-            )
+            return "Count first, which reads the data once."
         return ""
 
     def _still(self) -> Block | None:
@@ -368,7 +325,6 @@ class PartitionPreview(Part):
             recommended(self._forecasts),
             self.advice,
             style=asset("partition_preview.css"),
-            measured=self._measured,
         )
 
 

@@ -1,11 +1,11 @@
 """Render figures, tables and sentences of a forecast as HTML and text. Pure."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from sparkwright.partitions import PartitionForecast, PartitionLayout, PartitionSurvey
+from sparkwright.partitions.forecasting import BANDWIDTH_BYTES_PER_S
 from sparkwright_widgets._block import Block
 from sparkwright_widgets._format import bytes_text, count_text, duration_text, escaped, percent_text
 from sparkwright_widgets._fragments import figure_list
@@ -99,21 +99,6 @@ def pictures_html(forecast: PartitionForecast) -> str:
     return f'<div class="sparkwright-bars">{svg}</div>{advice(_KNOWN[forecast.label_forecast])}'
 
 
-def measured_text(measured: Any, forecast: PartitionForecast) -> str:
-    """Compare a `MeasuredRepartition` with its forecast in words."""
-    agrees = (
-        "The rows of every worker are as forecast."
-        if measured.rows == forecast.after.rows
-        else f"The rows of the workers are {measured.rows}, not as forecast."
-    )
-    return (
-        f"Measured ({name_of(forecast)}): reading takes {duration_text(measured.read_s)}, reading "
-        f"and repartitioning {duration_text(measured.repartition_s)}, so moving "
-        f"{count_text(forecast.rows_moved)} rows takes about {duration_text(measured.move_s)}. "
-        f"{agrees}"
-    )
-
-
 def comparison(
     forecasts: Sequence[PartitionForecast],
     chosen: PartitionForecast,
@@ -172,8 +157,6 @@ def comparison_html(
     forecasts: Sequence[PartitionForecast],
     chosen: PartitionForecast,
     advised: PartitionForecast,
-    *,
-    bandwidth_is_measured: bool = False,
 ) -> str:
     """The table of all modes and strategies, with the bandwidth behind its times."""
     heads, rows = comparison(forecasts, chosen, advised)
@@ -186,9 +169,8 @@ def comparison_html(
     )
     if chosen.survey.bytes_per_row is None:
         return table
-    speed = f"{bytes_text(chosen.bandwidth_bytes_per_s)} per second and worker"
-    basis = "as measured here" if bandwidth_is_measured else "an assumption until it is measured"
-    return f"{table}{advice(f'Time to move: at {speed}, {basis}.')}"
+    speed = f"{bytes_text(BANDWIDTH_BYTES_PER_S)} per second and worker"
+    return f"{table}{advice(f'Time to move: at an assumed {speed}.')}"
 
 
 def numbers_html(forecast: PartitionForecast) -> str:
@@ -207,19 +189,16 @@ def still_block(
     sentences: Sequence[str],
     *,
     style: str,
-    measured: str = "",
 ) -> Block:
     """The preview without controls, for saved notebooks and reports."""
     plan = forecast.plan
     title = f"Repartition {name_of(forecast)}, {plan.workers} workers"
-    note = escaped(measured)
     html = "".join(
         [
             f"<style>{style}</style><p><b>{escaped(title)}</b></p>",
             survey_html(forecast.survey),
             figures_html(forecast),
             advice_html(sentences),
-            f"<p>{note}</p>" if note else "",
             pictures_html(forecast),
             comparison_html(forecasts, forecast, advised),
             numbers_html(forecast),
@@ -232,7 +211,6 @@ def still_block(
             forecast.survey.description,
             *(f"{label}: {value}" for label, value in figures(forecast)),
             *sentences,
-            *([measured] if measured else []),
             text_table(heads, rows, text_columns=(1, 2, 3)),
         ]
     )
