@@ -133,14 +133,9 @@ class EvaluationBinary(BinaryRates):
         return self.rows
 
     @property
-    def keeps_rows(self) -> bool:
-        """Whether it keeps an exact `ROCBinary`, which grows with the number of rows."""
-        return self.roc_thresholds == 0
-
-    @property
-    def scores_kept(self) -> int:
-        """Number of scores kept by the `ROCBinary`."""
-        return 0 if self.roc is None else self.roc.scores_kept
+    def scores_kept(self) -> int | None:
+        """Number of scores kept by an exact `ROCBinary`; None without one."""
+        return None if self.roc is None else self.roc.scores_kept
 
     @property
     def counts(self) -> BinaryCounts:

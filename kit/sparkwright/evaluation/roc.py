@@ -112,14 +112,9 @@ class ROC(RocReadings):
         return int(self.counts[0].sum()) if self.thresholds else self.negative_scores.size
 
     @property
-    def keeps_rows(self) -> bool:
-        """Whether its size grows with the number of rows, that is, it is exact."""
-        return self.thresholds == 0
-
-    @property
-    def scores_kept(self) -> int:
-        """Number of scores kept."""
-        return 0 if self.thresholds else self.examples
+    def scores_kept(self) -> int | None:
+        """Number of scores kept; None if thresholded."""
+        return None if self.thresholds else self.examples
 
     def threshold_counts(self) -> ThresholdCounts:
         """Counts at every distinct score, or at every threshold, in descending order."""

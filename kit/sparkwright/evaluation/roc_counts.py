@@ -176,11 +176,13 @@ class ThresholdCounts(Values):
         whole = self.true_positives + self.false_positives + self.positives
         return 2 * self.true_positives / np.maximum(whole, 1)
 
+    def youden(self) -> Rates:
+        """(k,) recall - false positive rate."""
+        return self.recall() - self.false_positive_rate()
+
     def best(self, by: Criterion) -> int:
         """Return the index of the largest F1 or Youden's index; ties: the highest threshold."""
-        if by == "youden":
-            return int(np.argmax(self.recall() - self.false_positive_rate()))
-        return int(np.argmax(self.f1()))
+        return int(np.argmax(self.f1() if by == "f1" else self.youden()))
 
     def auc_numerator(self, above: tuple[int, int] = (0, 0)) -> int:
         """`Areas.auc_numerator` from first to last threshold.

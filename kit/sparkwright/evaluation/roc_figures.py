@@ -21,6 +21,11 @@ _MOST_CURVES = 10  # most distinguishable curves
 _MOST_AVERAGED = 100
 _GRID = np.linspace(0.0, 1.0, 201)
 _LABELS: dict[Which, str] = {"roc": "ROC curve", "precision_recall": "Precision-recall curve"}
+# Curve -> the area of captions: its name, and its attribute of an evaluation.
+AREAS: dict[Which, tuple[str, str]] = {
+    "roc": ("AUC", "auc"),
+    "precision_recall": ("average precision", "average_precision"),
+}
 _AXES: dict[Which, tuple[str, str]] = {
     "roc": ("false positive rate", "true positive rate"),
     "precision_recall": ("recall", "precision"),
@@ -73,11 +78,11 @@ def areas_table(named: Named, head: str = "") -> Table:
     return Table([heads, *rows], left_out=len(named) - len(rows))
 
 
-def curves_figure(named: Named, which: Which, *, caption: str, what: str, label: str) -> Figure:
+def curves_figure(named: Named, which: Which, *, caption: str, what: str) -> Figure:
     """Overlay curves with distinct colors and dashes; of many `what`, draw mean and range."""
     return Figure(
         kind=which.replace("_", "-"),
-        label=label,
+        label=f"{_LABELS[which]}s{' of all results' if what == 'results' else ''}",
         caption=caption,
         draw=lambda axes: _draw_curves(axes, named, which, what),
         table=areas_table(named, "result" if what == "results" else ""),

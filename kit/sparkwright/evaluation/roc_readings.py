@@ -249,7 +249,7 @@ class RocReadings(AbstractEvaluation):
         counts = self.threshold_counts()
         kept, row = counts.thresholds, counts.at_or_above(threshold)
         between = row is not None and kept[row] != threshold and row != len(kept) - 1
-        if row is not None and between and not self.keeps_rows:
+        if row is not None and between and self.scores_kept is None:
             raise ConfigurationError(
                 f"`threshold` must be one of the {len(kept)} in "
                 f"`threshold_counts().thresholds`. Received: threshold={threshold}, between "
@@ -296,8 +296,8 @@ class RocReadings(AbstractEvaluation):
         ]
         if self.positives and self.negatives:
             counts = self.threshold_counts()
-            gaps = counts.recall() - counts.false_positive_rate()
-            for name, values in (("best F1", counts.f1()), ("best Youden index", gaps)):
+            rates = {"best F1": counts.f1(), "best Youden index": counts.youden()}
+            for name, values in rates.items():
                 best = int(values.argmax())
                 threshold = short_number(counts.thresholds[best], 6)
                 found.append((name, number_text(values[best]), f"at threshold {threshold}"))
