@@ -12,7 +12,7 @@ from .abstract import Batch
 from .checks import LARGEST_COUNT, Counts, check_count, check_threshold, checked_counts, state
 from .class_figures import rate_text, rates_figure
 from .numbers import number_text
-from .rates import BinaryCounts, BinaryRates, averaged
+from .rates import RATES, BinaryCounts, BinaryRates, averaged
 from .reports import Figure, Report, Table
 from .roc_columns import ROCBinary
 from .rows import exceeds, output_rows, require_answers, require_probabilities
@@ -140,18 +140,11 @@ class EvaluationBinary(BinaryRates):
     @property
     def counts(self) -> BinaryCounts:
         """True and false positives and negatives of each output, (C,) each."""
-        return BinaryCounts(
-            true_positives=self.confusion[:, 1, 1],
-            false_positives=self.confusion[:, 0, 1],
-            true_negatives=self.confusion[:, 0, 0],
-            false_negatives=self.confusion[:, 1, 0],
-        )
+        return BinaryCounts(*self.confusion.reshape(-1, 4).T)
 
-    accuracy = averaged("accuracy", BinaryCounts.accuracy, "Fraction of correct predictions.")
+    accuracy = averaged("accuracy", "Fraction of correct predictions.")
     matthews_correlation = averaged(
-        "matthews_correlation",
-        BinaryCounts.matthews_correlation,
-        "Correlation of predictions and labels, -1 to 1.",
+        "matthews_correlation", "Correlation of predictions and labels, -1 to 1."
     )
 
     per_output = BinaryRates._per_column
@@ -201,9 +194,8 @@ class EvaluationBinary(BinaryRates):
             "yes": counts.positives,
             "predicted yes": counts.true_positives + counts.false_positives,
         }
-        rates = {"accuracy": counts.accuracy(), "precision": counts.precision()}
-        rates |= {"recall": counts.recall(), "F1": counts.f_beta(1.0)}
-        columns |= {name: [rate_text(value) for value in each] for name, each in rates.items()}
+        for name in ("accuracy", "precision", "recall", "F1"):
+            columns[name] = [rate_text(value) for value in RATES[name.lower()](counts)]
         if self.roc is not None:
             areas = [roc.auc for roc in self.roc.rocs] or [self.roc.auc()] * self.outputs
             columns["AUC"] = [number_text(area) for area in areas]
