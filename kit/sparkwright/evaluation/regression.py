@@ -28,7 +28,6 @@ RegressionMetric = Literal[
     "relative_squared_error",
     "pearson_correlation",
     "r2",
-    "explained_variance",
 ]
 
 
@@ -140,11 +139,6 @@ class RegressionEvaluation(AbstractEvaluation):
     pearson_correlation = _metric_of(
         "pearson_correlation",
         "Correlation of labels and predictions, -1 to 1; 0 if one of them is constant.",
-    )
-    explained_variance = _metric_of(
-        "explained_variance",
-        "1 - variance of the errors / variance of the labels: R² without the bias. For constant "
-        "labels 1 if the error is constant too, else 0.",
     )
     r2 = _metric_of(
         "r2",
