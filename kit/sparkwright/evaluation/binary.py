@@ -9,7 +9,7 @@ import numpy as np
 from sparkwright.errors import ConfigurationError, DataError
 
 from .abstract import Batch
-from .checks import LARGEST_COUNT, Counts, check_count, check_threshold, checked_counts, state
+from .checks import LARGEST_COUNT, Counts, check_count, check_share, checked_counts, state
 from .class_figures import rate_text, rates_figure
 from .numbers import number_text
 from .rates import RATES, BinaryCounts, BinaryRates, averaged
@@ -220,14 +220,11 @@ class EvaluationBinary(BinaryRates):
 
 
 def _checked_thresholds(given: Any) -> float | tuple[float, ...]:
-    if given is None:
-        return 0.5
-    if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str):
-        values: list[Any] = list(given)
-        for value in values:
-            check_threshold("thresholds", value)
-        if not values:
-            raise ConfigurationError("`thresholds` must not be empty. Received: thresholds=[].")
-        return tuple(map(float, values))
-    check_threshold("thresholds", given)
-    return float(given)
+    several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
+    values: list[Any] = list(given) if several else [0.5 if given is None else given]
+    if not values:
+        raise ConfigurationError("`thresholds` must not be empty. Received: thresholds=[].")
+    for value in values:
+        check_share("thresholds", value)
+    numbers = tuple(map(float, values))
+    return numbers if several else numbers[0]

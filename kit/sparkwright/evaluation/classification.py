@@ -14,7 +14,7 @@ from .checks import (
     LARGEST_COUNT,
     Counts,
     check_count,
-    check_threshold,
+    check_share,
     checked_costs,
     checked_counts,
     number_of,
@@ -104,7 +104,7 @@ class Evaluation(BinaryRates):
         check_count("keep_errors", self.keep_errors, minimum=0)
         threshold, costs = self.threshold, checked_costs(self.costs)
         if threshold is not None:
-            check_threshold("threshold", threshold)
+            check_share("threshold", threshold)
             threshold = float(threshold)
         if costs is not None and threshold is not None:
             raise ConfigurationError(

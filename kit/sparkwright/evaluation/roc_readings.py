@@ -10,7 +10,7 @@ from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_choice
 
 from .abstract import AbstractEvaluation
-from .checks import check_count
+from .checks import check_count, check_share
 from .classification import Evaluation
 from .numbers import number_text, short_number
 from .rates import Rates
@@ -55,7 +55,7 @@ class _Curve:
         Raises:
             ConfigurationError: if `precision` is not from 0 to 1.
         """
-        _check_share("precision", precision)
+        check_share("precision", precision)
         return self._point(int(np.flatnonzero(self.counts.precision() >= precision)[-1]))
 
     def point_at_recall(self, recall: float) -> CurvePoint:
@@ -65,7 +65,7 @@ class _Curve:
             ConfigurationError: if `recall` is not from 0 to 1.
             DataError: if there are no positives, and `recall` is not 0.
         """
-        _check_share("recall", recall)
+        check_share("recall", recall)
         reached = np.flatnonzero(self.counts.recall() >= recall)
         if not reached.size:
             raise DataError(
@@ -123,11 +123,6 @@ def _check_no_nan(threshold: float) -> None:
     """Raise ConfigurationError if a threshold is NaN."""
     if np.isnan(threshold):
         raise ConfigurationError(f"`threshold` must be a number. Received: threshold={threshold}.")
-
-
-def _check_share(name: str, value: float) -> None:
-    if not 0 <= value <= 1:
-        raise ConfigurationError(f"`{name}` must be from 0 to 1. Received: {name}={value!r}.")
 
 
 class RocReadings(AbstractEvaluation):
