@@ -138,7 +138,6 @@ QUESTIONS = [
     (lambda: (ONE + ONE).updated([], []) and sw.ROC(4).confusion_at(0.3), "one of the 5 .*between"),
     (lambda: TWO.roc("c"), "of='c'"),
     (lambda: TWO.auc(of=2), "of=2"),
-    (lambda: TWO.auc("weighted"), "average='weighted'"),
     (lambda: PROBABLE.brier_score(of=True), "`of` must be"),
     (lambda: PROBABLE.expected_calibration_error("micro"), "`average`"),
     (lambda: NUMBERS.r2(of="c"), "`of` must be"),

@@ -1,4 +1,3 @@
-import json
 import math
 
 import hypothesis.extra.numpy as npst
@@ -10,7 +9,7 @@ from hypothesis import given, settings
 from sklearn import metrics as sklearn
 
 from sparkwright.errors import DataError
-from sparkwright.evaluation import ROC, PrecisionRecallCurve, RocCurve
+from sparkwright.evaluation import ROC
 
 matplotlib.use("Agg")
 
@@ -248,16 +247,6 @@ def test_thinned_curves_keep_exact_points_and_both_ends(seed, points, rows):
         assert set(kept) <= set(full)
         assert kept[0][0] == math.inf
         assert kept[-1][1:] == (roc.positives, roc.negatives)
-
-
-def test_curves_survive_json():
-    roc = ROC.from_predictions([0, 1, 1, 0], [0.1, 0.2, 0.7, 0.4])
-    curve, trade = roc.curve(), roc.precision_recall_curve()
-    assert RocCurve.from_dict(json.loads(json.dumps(curve.to_dict(), allow_nan=False))) == curve
-    assert PrecisionRecallCurve.from_dict(trade.to_dict()) == trade
-    assert curve != trade
-    with pytest.raises(DataError, match="name='roc_curve'"):
-        PrecisionRecallCurve.from_dict(curve.to_dict())
 
 
 # Reports and plots

@@ -41,11 +41,9 @@ def test_presets_match_their_descriptions_and_train(preset):
     made = {}
     exec(spec.to_code("net"), made)
     assert sw.networks.describe_model(made["net"]) == spec
-    data = list(examples(spec))
-    inputs, labels = data[: len(model.inputs)], data[len(model.inputs) :]
+    inputs, labels = examples(spec)
     before = [weight.copy() for weight in model.get_weights()]
-    one = len(inputs) == 1
-    history = model.fit(inputs[0] if one else inputs, labels[0] if one else labels, verbose=0)
+    history = model.fit(inputs, labels, verbose=0)
     assert np.isfinite(history.history["loss"][0])
     assert any((a != b).any() for a, b in zip(before, model.get_weights(), strict=True))
 

@@ -25,15 +25,13 @@ if TYPE_CHECKING:
         ROCMultiClass as ROCMultiClass,
     )
     from .roc_counts import ThresholdCounts as ThresholdCounts
-    from .roc_curves import (
+    from .roc_digest import ROCDigest as ROCDigest
+    from .roc_readings import (
         CurvePoint as CurvePoint,
         PrecisionRecallCurve as PrecisionRecallCurve,
-        RocBand as RocBand,
         RocCurve as RocCurve,
-        bootstrap_band as bootstrap_band,
+        RocReadings as RocReadings,
     )
-    from .roc_digest import ROCDigest as ROCDigest
-    from .roc_readings import RocReadings as RocReadings
     from .worst_examples import WorstExample as WorstExample, WorstExamples as WorstExamples
 
 __getattr__, __dir__ = _lazy_names(__name__)

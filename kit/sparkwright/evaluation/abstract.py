@@ -149,14 +149,9 @@ class AbstractEvaluation(Values, ABC):
         """
 
     @property
-    def keeps_rows(self) -> bool:
-        """Whether its size grows with the number of rows."""
-        return False
-
-    @property
-    def scores_kept(self) -> int:
-        """Number of scores kept, if it keeps rows."""
-        return 0
+    def scores_kept(self) -> int | None:
+        """Number of scores kept; None if its size does not grow with the number of rows."""
+        return None
 
     @property
     def keeps_records(self) -> bool:

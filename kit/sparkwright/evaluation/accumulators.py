@@ -192,7 +192,4 @@ FORMULAS: dict[str, Callable[[Moments], Floats]] = {
     "relative_squared_error": _relative_squared_error,
     "pearson_correlation": _correlation,
     "r2": lambda moments: 1 - _relative_squared_error(moments),
-    "explained_variance": lambda moments: (
-        1 - _share(moments.products.values[ERROR], moments.products.values[LABEL])
-    ),
 }

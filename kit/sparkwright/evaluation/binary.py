@@ -9,10 +9,10 @@ import numpy as np
 from sparkwright.errors import ConfigurationError, DataError
 
 from .abstract import Batch
-from .checks import LARGEST_COUNT, Counts, check_count, check_threshold, checked_counts, state
+from .checks import LARGEST_COUNT, Counts, check_count, check_share, checked_counts, state
 from .class_figures import rate_text, rates_figure
 from .numbers import number_text
-from .rates import BinaryCounts, BinaryRates, averaged
+from .rates import RATES, BinaryCounts, BinaryRates, averaged
 from .reports import Figure, Report, Table
 from .roc_columns import ROCBinary
 from .rows import exceeds, output_rows, require_answers, require_probabilities
@@ -133,30 +133,18 @@ class EvaluationBinary(BinaryRates):
         return self.rows
 
     @property
-    def keeps_rows(self) -> bool:
-        """Whether it keeps an exact `ROCBinary`, which grows with the number of rows."""
-        return self.roc_thresholds == 0
-
-    @property
-    def scores_kept(self) -> int:
-        """Number of scores kept by the `ROCBinary`."""
-        return 0 if self.roc is None else self.roc.scores_kept
+    def scores_kept(self) -> int | None:
+        """Number of scores kept by an exact `ROCBinary`; None without one."""
+        return None if self.roc is None else self.roc.scores_kept
 
     @property
     def counts(self) -> BinaryCounts:
         """True and false positives and negatives of each output, (C,) each."""
-        return BinaryCounts(
-            true_positives=self.confusion[:, 1, 1],
-            false_positives=self.confusion[:, 0, 1],
-            true_negatives=self.confusion[:, 0, 0],
-            false_negatives=self.confusion[:, 1, 0],
-        )
+        return BinaryCounts(*self.confusion.reshape(-1, 4).T)
 
-    accuracy = averaged("accuracy", BinaryCounts.accuracy, "Fraction of correct predictions.")
+    accuracy = averaged("accuracy", "Fraction of correct predictions.")
     matthews_correlation = averaged(
-        "matthews_correlation",
-        BinaryCounts.matthews_correlation,
-        "Correlation of predictions and labels, -1 to 1.",
+        "matthews_correlation", "Correlation of predictions and labels, -1 to 1."
     )
 
     per_output = BinaryRates._per_column
@@ -206,9 +194,8 @@ class EvaluationBinary(BinaryRates):
             "yes": counts.positives,
             "predicted yes": counts.true_positives + counts.false_positives,
         }
-        rates = {"accuracy": counts.accuracy(), "precision": counts.precision()}
-        rates |= {"recall": counts.recall(), "F1": counts.f_beta(1.0)}
-        columns |= {name: [rate_text(value) for value in each] for name, each in rates.items()}
+        for name in ("accuracy", "precision", "recall", "F1"):
+            columns[name] = [rate_text(value) for value in RATES[name.lower()](counts)]
         if self.roc is not None:
             areas = [roc.auc for roc in self.roc.rocs] or [self.roc.auc()] * self.outputs
             columns["AUC"] = [number_text(area) for area in areas]
@@ -233,14 +220,11 @@ class EvaluationBinary(BinaryRates):
 
 
 def _checked_thresholds(given: Any) -> float | tuple[float, ...]:
-    if given is None:
-        return 0.5
-    if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str):
-        values: list[Any] = list(given)
-        for value in values:
-            check_threshold("thresholds", value)
-        if not values:
-            raise ConfigurationError("`thresholds` must not be empty. Received: thresholds=[].")
-        return tuple(map(float, values))
-    check_threshold("thresholds", given)
-    return float(given)
+    several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
+    values: list[Any] = list(given) if several else [0.5 if given is None else given]
+    if not values:
+        raise ConfigurationError("`thresholds` must not be empty. Received: thresholds=[].")
+    for value in values:
+        check_share("thresholds", value)
+    numbers = tuple(map(float, values))
+    return numbers if several else numbers[0]

@@ -1,12 +1,11 @@
 """Calibration of predicted probabilities."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sparkwright.options import check_choice, check_flag
 
@@ -14,13 +13,11 @@ from .abstract import AbstractEvaluation, Batch
 from .calibration_counts import CalibrationCounts, Histogram, ReliabilityDiagram
 from .calibration_figures import (
     CALIBRATION_ERRORS,
-    Reliability,
     histogram_figure,
     reliability_figure,
 )
 from .checks import check_count, number_of, state
 from .numbers import number_text
-from .plots import COLORS
 from .reports import Figure, Report, Table
 from .rows import labeled_rows
 
@@ -102,16 +99,6 @@ class EvaluationCalibration(AbstractEvaluation):
     def examples(self) -> int:
         """Rows counted: examples, or their time steps."""
         return 0 if self.counts is None else self.counts.rows
-
-    @property
-    def label_counts(self) -> NDArray[np.int64]:
-        """(C,) rows of each class."""
-        return np.zeros(0, np.int64) if self.counts is None else self.counts.actual
-
-    @property
-    def prediction_counts(self) -> NDArray[np.int64]:
-        """(C,) rows predicted as each class."""
-        return np.zeros(0, np.int64) if self.counts is None else self.counts.predicted
 
     # Diagrams
 
@@ -247,8 +234,15 @@ class EvaluationCalibration(AbstractEvaluation):
         rows = [["class", "examples", "predicted", "class-wise error", "in a bin", "Brier score"]]
         errors = (self.expected_calibration_error, self.maximum_calibration_error, self.brier_score)
         for k in range(self.classes if self.classes <= most else 0):
-            counts = (f"{self.label_counts[k]:,}", f"{self.prediction_counts[k]:,}")
-            rows.append([self.names[k], *counts, *(number_text(error(of=k)) for error in errors)])
+            counts: Any = self.counts
+            rows.append(
+                [
+                    self.names[k],
+                    f"{counts.actual[k]:,}",
+                    f"{counts.predicted[k]:,}",
+                    *(number_text(error(of=k)) for error in errors),
+                ]
+            )
         return Report(
             title=f"Calibration of {self.examples:,} examples, {self.classes} classes",
             headline=self._headlines(),
@@ -259,28 +253,20 @@ class EvaluationCalibration(AbstractEvaluation):
     def plot(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
         """Draw the reliability diagram, and below it the number of rows in each bin.
 
-        `of` is a class, by number or name. Default None: class 1 of two, all of three to six
-        classes, or the predicted class. See `AbstractEvaluation.plot`.
+        `of` is a class, by number or name; default None: class 1 of two, else the predicted class.
+        See `AbstractEvaluation.plot`.
         """
-        chosen: list[int | None] = list(range(self.classes))
-        if of is not None:
-            chosen = [self._question(of)]
-        elif self.classes == 2:
-            chosen = [1]
-        elif self.classes > len(COLORS):
-            chosen = [None]
-        return self._reliability(chosen).plot(axes, title="Reliability")
+        return self._reliability(self._drawn_class(of)).plot(axes)
 
     def figures(self, *, of: int | str | None = None) -> list[Figure]:
-        """Reliability diagram with the rows of each bin, and histogram of probabilities.
-
-        `of` is a class, by number or name; default None: class 1 of two, else the predicted class.
-        """
+        """Reliability diagram and histogram of probabilities; `of` as in `plot`."""
         if not self.examples:
             return []
-        of = 1 if of is None and self.classes == 2 else of
-        asked = None if of is None else self._question(of)
-        return [self._reliability([asked]), self._probabilities(of)]
+        of = self._drawn_class(of)
+        return [self._reliability(of), self._probabilities(of)]
+
+    def _drawn_class(self, of: int | str | None) -> int | str | None:
+        return 1 if of is None and self.classes == 2 else of
 
     def plot_residuals(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
         """Draw `residual_histogram` of all classes or one; see `plot`."""
@@ -296,18 +282,13 @@ class EvaluationCalibration(AbstractEvaluation):
         """Draw `probability_histogram` of all classes, or of one in its own and other rows."""
         return self._probabilities(of).plot(axes)
 
-    def _reliability(self, chosen: Sequence[int | None]) -> Figure:
-        curves = [
-            Reliability(
-                "predicted class" if k is None else self.names[k],
-                self.reliability(of=k).without_empty_bins(),
-                self.expected_calibration_error(of=k),
-                self.maximum_calibration_error(of=k),
-            )
-            for k in chosen
-        ]
-        name = curves[0].name if curves and chosen[0] is not None else None
-        return reliability_figure(curves, bins=self.reliability_bins, of=name)
+    def _reliability(self, of: int | str | None) -> Figure:
+        return reliability_figure(
+            self.reliability(of=of).without_empty_bins(),
+            (self.expected_calibration_error(of=of), self.maximum_calibration_error(of=of)),
+            bins=self.reliability_bins,
+            of=None if of is None else self.names[self._question(of)],
+        )
 
     def _probabilities(self, of: int | str | None) -> Figure:
         histograms = {"": self.probability_histogram()}

@@ -1,7 +1,7 @@
 """Figures of probabilities: reliability diagrams and histograms."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -17,36 +17,25 @@ CALIBRATION_ERRORS = (
 )
 
 
-class Reliability(NamedTuple):
-    """The diagram of one class or of the predicted class, and its calibration errors."""
-
-    name: str
-    diagram: ReliabilityDiagram
-    expected_error: float
-    largest_error: float
-
-
 def reliability_figure(
-    curves: Sequence[Reliability], *, bins: int, of: str | None = None
+    diagram: ReliabilityDiagram, errors: tuple[float, float], *, bins: int, of: str | None = None
 ) -> Figure:
     """Return fractions of positives over mean probabilities, and the rows of each bin below."""
-    # Draw at most six curves, without empty bins; caption and table describe the first one.
+    # `diagram` is without empty bins; `errors`: the expected and the maximum calibration error.
     share = "fraction correct" if of is None else "fraction of the class"
-    found = curves[0] if curves else None
-    caption, table = "No examples were evaluated.", Table()
-    if found is not None:
-        caption = (
-            f"{_verdict(found.diagram)} The {_error_name(of)} is "
-            f"{number_text(found.expected_error)}, the largest error of a bin is "
-            f"{number_text(found.largest_error)}."
-        )
-        table = _bin_table(found.diagram, bins, share)
+    expected, largest = map(number_text, errors)
+    caption = (
+        f"{_verdict(diagram)} The {_error_name(of)} is {expected}, the largest error of a bin is "
+        f"{largest}."
+    )
     return Figure(
         kind="reliability",
         label="Reliability diagram" + (f" of class {of}" if of is not None else ""),
-        caption=caption,
-        draw=lambda axes: _draw_reliability(axes, curves, bins, share),
-        table=table,
+        caption=caption if diagram.counts.size else "No examples were evaluated.",
+        draw=lambda axes: _draw_reliability(
+            axes, diagram, bins, f"{of or 'predicted class'} (error {expected})", share
+        ),
+        table=_bin_table(diagram, bins, share),
         size=(4.6, 4.6),
     )
 
@@ -75,42 +64,34 @@ def histogram_figure(
     )
 
 
-def _draw_reliability(axes: Any, curves: Sequence[Reliability], bins: int, share: str) -> None:
+def _draw_reliability(
+    axes: Any, diagram: ReliabilityDiagram, bins: int, label: str, share: str
+) -> None:
     axes.plot([0, 1], [0, 1], label="perfect", **THIN_LINE)
     below = split_axes(axes)
-    for (name, diagram, error, _), color in zip(curves, COLORS, strict=False):
-        line = {
-            "color": color,
-            "marker": "o",
-            "markersize": 4,
-            "label": f"{name} (error {number_text(error)})",
-        }
-        axes.plot(diagram.mean_predicted, diagram.fraction_positive, **line)
-        if len(curves) == 1:
-            gap = {"color": COLORS[1], "linewidth": 1.2, "label": "gap"}
-            ends = (diagram.fraction_positive, diagram.mean_predicted)
-            axes.vlines(diagram.mean_predicted, *ends, **gap)
-        counts = np.zeros(bins)
-        counts[diagram.bins] = diagram.counts
-        _steps(below, counts, color, filled=len(curves) == 1)
+    mean, fraction = diagram.mean_predicted, diagram.fraction_positive
+    axes.plot(mean, fraction, color=COLORS[0], marker="o", markersize=4, label=label)
+    axes.vlines(mean, fraction, mean, color=COLORS[1], linewidth=1.2, label="gap")
+    counts = np.zeros(bins)
+    counts[diagram.bins] = diagram.counts
+    _steps(below, counts, COLORS[0])
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     below.set_ylim(bottom=0)
     finish(below, x="predicted probability", y="rows")
-    finish(axes, x="", y=share if len(curves) == 1 else "fraction of positives", legend=3)
+    finish(axes, x="", y=share, legend=3)
 
 
 def _draw_histograms(axes: Any, histograms: Mapping[str, Histogram], x: str) -> None:
     for (name, histogram), color in zip(histograms.items(), COLORS, strict=False):
-        _steps(axes, histogram.counts, color, filled=True, name=name)
+        _steps(axes, histogram.counts, color, name)
     axes.set_xlim(0, 1)
     axes.set_ylim(bottom=0)
     finish(axes, x=x, y="count", legend=2)
 
 
-def _steps(axes: Any, counts: Any, color: str, *, filled: bool, name: str = "") -> None:
+def _steps(axes: Any, counts: Any, color: str, name: str = "") -> None:
     edges = np.arange(len(counts) + 1) / len(counts)
-    if filled:
-        axes.stairs(counts, edges, color=color, fill=True, alpha=0.45, label=name or None)
+    axes.stairs(counts, edges, color=color, fill=True, alpha=0.45, label=name or None)
     axes.stairs(counts, edges, color=color, linewidth=1.2)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.options import MAX_COUNT, check_count as check_argument
+from sparkwright.options import MAX_COUNT, check_count as check_argument, check_number
 
 Counts = NDArray[np.int64]
 LARGEST_COUNT = 2**61 - 1  # the sum of two such totals fits int64
@@ -121,13 +121,10 @@ def check_count(name: str, value: Any, *, minimum: int = 1, maximum: int | None 
         check_argument(name, value, minimum=minimum, maximum=maximum)
 
 
-def check_threshold(option: str, value: Any) -> None:
-    """Raise ConfigurationError unless the option is a number from 0 to 1."""
-    number = isinstance(value, int | float | np.integer | np.floating)
-    if not number or isinstance(value, bool) or not 0 <= value <= 1:
-        raise ConfigurationError(
-            f"`{option}` must be a number from 0 to 1. Received: {option}={value!r}."
-        )
+def check_share(option: str, value: Any) -> None:
+    """Raise ConfigurationError unless the option is a number from 0 to 1; NumPy's are valid."""
+    number = value.item() if isinstance(value, np.generic) else value
+    check_number(option, number, minimum=0, maximum=1)
 
 
 def checked_names(option: str, names: Iterable[str] | None) -> tuple[str, ...] | None:

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from .numbers import number_text, short_count
 from .plots import draw_bars, finish, short_name
-from .rates import BinaryCounts, Rates
+from .rates import RATES, BinaryCounts, Rates
 from .reports import MOST_ROWS, Figure, Table
 
 _WRITTEN = 20  # most classes whose counts are legible in the matrix
 _INK = ("#111111", "#fefefe")  # text on light and dark cells
-RATES = ("precision", "recall", "F1")
+_SHOWN = ("precision", "recall", "F1")
 
 Matrix = NDArray[np.int64]
 
@@ -79,7 +79,8 @@ def rates_figure(
 ) -> Figure:
     """Return bars of precision, recall and F1 by class or output; of many, the lowest F1."""
     # `table` returns the table of the given numbers; default None: `rates_table`.
-    f1 = counts.f_beta(1.0)
+    rates = {name: RATES[name.lower()](counts) for name in _SHOWN}
+    f1 = rates["F1"]
     order = np.argsort(np.nan_to_num(f1, nan=2.0), kind="stable")
     shown = np.arange(len(names)) if len(names) <= _WRITTEN else order[:_WRITTEN]
     listed = np.arange(len(names)) if len(names) <= MOST_ROWS else order[:MOST_ROWS]
@@ -88,8 +89,7 @@ def rates_figure(
     left_out = len(names) - len(listed)
 
     def draw(axes: Any) -> None:
-        rates = (counts.precision(), counts.recall(), f1)
-        bars = {name: rate[shown] for name, rate in zip(RATES, rates, strict=True)}
+        bars = {name: rate[shown] for name, rate in rates.items()}
         draw_bars(axes, [names[k] for k in shown.tolist()], bars)
         axes.set_xlim(0, 1)
 
@@ -108,12 +108,12 @@ def rates_table(
 ) -> Table:
     """Return rows, predictions, precision, recall and F1 of some classes; "—" for 0/0."""
     predicted = counts.true_positives + counts.false_positives
-    rates = [counts.precision(), counts.recall(), counts.f_beta(1.0)]
+    rates = [RATES[name.lower()](counts) for name in _SHOWN]
     rows = [
         [names[k], f"{counts.positives[k]}", f"{predicted[k]}", *(rate_text(r[k]) for r in rates)]
         for k in chosen
     ]
-    return Table([[what, "examples", "predicted", *RATES], *rows])
+    return Table([[what, "examples", "predicted", *_SHOWN], *rows])
 
 
 def rate_text(rate: float) -> str:

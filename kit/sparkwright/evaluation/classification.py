@@ -14,7 +14,7 @@ from .checks import (
     LARGEST_COUNT,
     Counts,
     check_count,
-    check_threshold,
+    check_share,
     checked_costs,
     checked_counts,
     number_of,
@@ -23,7 +23,7 @@ from .checks import (
 from .class_figures import confusion_figure, confusion_table, rates_figure, rates_table
 from .numbers import number_text
 from .prediction_errors import PredictionError, errors_of, errors_table, most_certain
-from .rates import Average, BinaryCounts, BinaryRates, multiclass_correlation
+from .rates import RATES, Average, BinaryCounts, BinaryRates, multiclass_correlation
 from .reports import MOST_ROWS, Figure, Report, Table
 from .rows import decision_texts, labeled_rows
 
@@ -104,7 +104,7 @@ class Evaluation(BinaryRates):
         check_count("keep_errors", self.keep_errors, minimum=0)
         threshold, costs = self.threshold, checked_costs(self.costs)
         if threshold is not None:
-            check_threshold("threshold", threshold)
+            check_share("threshold", threshold)
             threshold = float(threshold)
         if costs is not None and threshold is not None:
             raise ConfigurationError(
@@ -239,7 +239,7 @@ class Evaluation(BinaryRates):
         if average == "multiclass" and of is None:
             return multiclass_correlation(self.confusion)
         one = "macro" if average == "multiclass" else average
-        return self._rate(BinaryCounts.matthews_correlation, one, of)
+        return self._rate(RATES["matthews_correlation"], one, of)
 
     per_class = BinaryRates._per_column
 

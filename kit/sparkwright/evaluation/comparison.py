@@ -9,13 +9,9 @@ from .abstract import AbstractEvaluation
 from .numbers import number_text
 from .reports import Figure, Table
 from .roc_columns import RocColumns
-from .roc_figures import Which, curves_figure
+from .roc_figures import AREAS, curves_figure
 from .roc_readings import RocReadings
 
-_CURVES: tuple[tuple[Which, str, str], ...] = (
-    ("roc", "AUC", "ROC curves of all results"),
-    ("precision_recall", "average precision", "Precision-recall curves of all results"),
-)
 _MORE_IS_BETTER = ("acc", "auc", "precision", "recall", "f1", "iou", "r2", "cosine", "dice")
 _LESS_IS_BETTER = ("loss", "error", "mae", "mse", "entropy", "hinge", "poisson", "brier")
 
@@ -69,11 +65,11 @@ def comparison_figures(
         return [table]
     what = f" of {of}, the class with the largest difference," if of else ""
     found: list[Figure | Table] = [table]
-    for which, area, label in _CURVES:
-        areas = [(r.auc if which == "roc" else r.average_precision, name) for name, r in named]
+    for which, (area, key) in AREAS.items():
+        areas = [(getattr(roc, key), name) for name, roc in named]
         best, name = max(areas, key=lambda pair: pair[0])
         caption = f"The largest {area}{what} is {number_text(best)} ({name})."
-        found.append(curves_figure(named, which, caption=caption, what="results", label=label))
+        found.append(curves_figure(named, which, caption=caption, what="results"))
     return found
 
 

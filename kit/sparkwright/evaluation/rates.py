@@ -6,8 +6,7 @@ A question is "class k or not" (one per class) or one binary output.
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,38 +30,32 @@ Metric = Literal[
 ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class BinaryCounts:
-    """(k,) int64 counts for k questions. Rates are NaN exactly where they are 0/0.
+class BinaryCounts(NamedTuple):
+    """(k,) int64 counts for k questions.
 
     Attributes:
-        true_positives: positive rows predicted positive.
-        false_positives: negative rows predicted positive.
         true_negatives: negative rows predicted negative.
+        false_positives: negative rows predicted positive.
         false_negatives: positive rows predicted negative.
+        true_positives: positive rows predicted positive.
     """
 
-    true_positives: Counts
-    false_positives: Counts
     true_negatives: Counts
+    false_positives: Counts
     false_negatives: Counts
+    true_positives: Counts
 
     @classmethod
     def from_confusion(cls, confusion: Counts) -> "BinaryCounts":
         """Return one question for each class of a (k, k) matrix, rows actual, columns predicted."""
         hits = np.diagonal(confusion)
         actual, predicted = confusion.sum(axis=1), confusion.sum(axis=0)
-        return cls(
-            true_positives=hits,
-            false_positives=predicted - hits,
-            true_negatives=confusion.sum() - actual - predicted + hits,
-            false_negatives=actual - hits,
-        )
+        others = confusion.sum() - actual - predicted + hits
+        return cls(others, predicted - hits, actual - hits, hits)
 
     def pooled(self) -> "BinaryCounts":
         """Return the sums over all questions, (1,); their rates are micro averages."""
-        sums = {f.name: getattr(self, f.name).sum(keepdims=True) for f in fields(self)}
-        return BinaryCounts(**sums)
+        return BinaryCounts(*(each.sum(keepdims=True) for each in self))
 
     @property
     def positives(self) -> Counts:
@@ -74,51 +67,42 @@ class BinaryCounts:
         """Negative rows."""
         return self.true_negatives + self.false_positives
 
-    def accuracy(self) -> Rates:
-        """(TP + TN) / all."""
-        return _ratio(self.true_positives + self.true_negatives, self.positives + self.negatives)
 
-    def precision(self) -> Rates:
-        """TP / (TP + FP)."""
-        return _ratio(self.true_positives, self.true_positives + self.false_positives)
+def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> Rates:
+    return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole != 0)
 
-    def recall(self) -> Rates:
-        """TP / (TP + FN)."""
-        return _ratio(self.true_positives, self.positives)
 
-    def f_beta(self, beta: float = 1.0) -> Rates:
-        """(1 + b²) TP / ((1 + b²) TP + b² FN + FP).
+def _f_beta(counts: BinaryCounts, beta: float = 1.0) -> Rates:
+    """(1 + b²) TP / ((1 + b²) TP + b² FN + FP); 0/0 where no row is or is predicted positive."""
+    # The weighted harmonic mean of precision and recall where both are defined. 0 where one of them
+    # is 0/0 and there are errors.
+    weighted = (1 + beta**2) * counts.true_positives
+    return _ratio(weighted, weighted + beta**2 * counts.false_negatives + counts.false_positives)
 
-        Equal to the weighted harmonic mean of precision and recall where both are defined. 0 where
-        one of them is 0/0 and there are errors; 0/0 where no row is or is predicted positive.
-        """
-        weighted = (1 + beta**2) * self.true_positives
-        return _ratio(weighted, weighted + beta**2 * self.false_negatives + self.false_positives)
 
-    def false_positive_rate(self) -> Rates:
-        """FP / (FP + TN)."""
-        return _ratio(self.false_positives, self.negatives)
+def _matthews_correlation(counts: BinaryCounts) -> Rates:
+    """(TP TN - FP FN) / √((TP + FP) (TP + FN) (TN + FP) (TN + FN)), from -1 to 1."""
+    # float64: the product of four counts may overflow int64.
+    tn, fp, fn, tp = (each.astype(np.float64) for each in counts)
+    scale = np.sqrt((tp + fp) * (tp + fn)) * np.sqrt((tn + fp) * (tn + fn))
+    # Rounding can yield 1 + 2e-16.
+    return np.clip(_ratio(tp * tn - fp * fn, scale), -1.0, 1.0)
 
-    def false_negative_rate(self) -> Rates:
-        """FN / (FN + TP)."""
-        return _ratio(self.false_negatives, self.positives)
 
-    def false_alarm_rate(self) -> Rates:
-        """Mean of false positive rate and false negative rate."""
-        return (self.false_positive_rate() + self.false_negative_rate()) / 2
-
-    def g_measure(self) -> Rates:
-        """Geometric mean of precision and recall."""
-        return np.sqrt(self.precision() * self.recall())
-
-    def matthews_correlation(self) -> Rates:
-        """(TP TN - FP FN) / √((TP + FP) (TP + FN) (TN + FP) (TN + FN)), from -1 to 1."""
-        # float64: the product of four counts may overflow int64.
-        tp, fp = self.true_positives.astype(np.float64), self.false_positives.astype(np.float64)
-        tn, fn = self.true_negatives.astype(np.float64), self.false_negatives.astype(np.float64)
-        scale = np.sqrt((tp + fp) * (tp + fn)) * np.sqrt((tn + fp) * (tn + fn))
-        # Rounding can yield 1 + 2e-16.
-        return np.clip(_ratio(tp * tn - fp * fn, scale), -1.0, 1.0)
+# Metric -> its (k,) values, NaN exactly where they are 0/0.
+RATES: dict[str, Callable[[BinaryCounts], Rates]] = {
+    "accuracy": lambda c: _ratio(c.true_positives + c.true_negatives, c.positives + c.negatives),
+    "precision": lambda c: _ratio(c.true_positives, c.true_positives + c.false_positives),
+    "recall": lambda c: _ratio(c.true_positives, c.positives),
+    "f1": _f_beta,
+    "false_positive_rate": lambda c: _ratio(c.false_positives, c.negatives),
+    "false_negative_rate": lambda c: _ratio(c.false_negatives, c.positives),
+    "false_alarm_rate": lambda c: (
+        (RATES["false_positive_rate"](c) + RATES["false_negative_rate"](c)) / 2
+    ),
+    "g_measure": lambda c: np.sqrt(RATES["precision"](c) * RATES["recall"](c)),
+    "matthews_correlation": _matthews_correlation,
+}
 
 
 def multiclass_correlation(confusion: Counts) -> float:
@@ -134,13 +118,13 @@ def multiclass_correlation(confusion: Counts) -> float:
     return min(max(correlation, -1.0), 1.0)  # rounding can yield 1 + 2e-16
 
 
-def averaged(name: str, rate: Callable[[Any], Any], help: str, like: str = "precision"):
+def averaged(metric: str, help: str):
     """Create a method that returns a rate of one column, or its average over the columns."""
 
     def method(self: Any, average: Average = "macro", *, of: int | str | None = None) -> float:
-        return self._rate(rate, average, of)
+        return self._rate(RATES[metric], average, of)
 
-    method.__name__, method.__doc__ = name, f"{help} Arguments as in `{like}`."
+    method.__name__, method.__doc__ = metric, f"{help} Arguments as in `precision`."
     return method
 
 
@@ -188,34 +172,22 @@ class BinaryRates(AbstractEvaluation):
         Raises:
             ConfigurationError: if the class, output or average does not exist.
         """
-        return self._rate(BinaryCounts.precision, average, of)
+        return self._rate(RATES["precision"], average, of)
 
-    recall = averaged(
-        "recall", BinaryCounts.recall, "Fraction of the rows of the class predicted as the class."
-    )
+    recall = averaged("recall", "Fraction of the rows of the class predicted as the class.")
     f1 = averaged(
-        "f1",
-        BinaryCounts.f_beta,
-        "Harmonic mean of precision and recall; macro: the mean of the classes' F1.",
+        "f1", "Harmonic mean of precision and recall; macro: the mean of the classes' F1."
     )
     false_positive_rate = averaged(
-        "false_positive_rate",
-        BinaryCounts.false_positive_rate,
-        "Fraction of the rows of other classes predicted as the class.",
+        "false_positive_rate", "Fraction of the rows of other classes predicted as the class."
     )
     false_negative_rate = averaged(
-        "false_negative_rate",
-        BinaryCounts.false_negative_rate,
-        "Fraction of the rows of the class predicted as another class.",
+        "false_negative_rate", "Fraction of the rows of the class predicted as another class."
     )
     false_alarm_rate = averaged(
-        "false_alarm_rate",
-        BinaryCounts.false_alarm_rate,
-        "Mean of false positive and false negative rate.",
+        "false_alarm_rate", "Mean of false positive and false negative rate."
     )
-    g_measure = averaged(
-        "g_measure", BinaryCounts.g_measure, "Geometric mean of precision and recall."
-    )
+    g_measure = averaged("g_measure", "Geometric mean of precision and recall.")
 
     def f_beta(
         self, beta: float, average: Average = "macro", *, of: int | str | None = None
@@ -231,7 +203,7 @@ class BinaryRates(AbstractEvaluation):
             ConfigurationError: if `beta` is not finite or not above 0.
         """
         check_number("beta", beta, above=0)
-        return self._rate(lambda counts: counts.f_beta(beta), average, of)
+        return self._rate(lambda counts: _f_beta(counts, beta), average, of)
 
     def left_out(self, metric: Metric) -> tuple[str, ...]:
         """Names of the classes or outputs whose metric is 0/0, omitted from macro averages.
@@ -254,8 +226,8 @@ class BinaryRates(AbstractEvaluation):
 
     def _each(self, metric: str) -> Rates:
         """(C,) float64, the metric of each class or output; NaN where it is 0/0."""
-        check_choice("metric", metric, (*get_args(Metric), "accuracy"))
-        return getattr(BinaryCounts, "f_beta" if metric == "f1" else metric)(self.counts)
+        check_choice("metric", metric, tuple(RATES))
+        return RATES[metric](self.counts)
 
     def _rate(
         self, rate: Callable[[BinaryCounts], Rates], average: str, of: int | str | None
@@ -267,7 +239,3 @@ class BinaryRates(AbstractEvaluation):
             values = rate(self.counts.pooled() if average == "micro" else self.counts)
         defined = values[~np.isnan(values)]
         return float(defined.mean()) if defined.size else 0.0
-
-
-def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> Rates:
-    return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole != 0)

@@ -15,7 +15,6 @@ from .accumulators import FORMULAS, LABEL, Floats, Moments
 from .checks import LARGEST_COUNT, check_count, number_of, state
 from .numbers import number_text
 from .pair_sample import LARGEST, PairSample, points_per_output
-from .plots import COLORS
 from .regression_figures import Pairs, regression_figures
 from .reports import MOST_ROWS, Figure, Report, Table
 from .rows import Where, output_rows
@@ -29,7 +28,6 @@ RegressionMetric = Literal[
     "relative_squared_error",
     "pearson_correlation",
     "r2",
-    "explained_variance",
 ]
 
 
@@ -142,11 +140,6 @@ class RegressionEvaluation(AbstractEvaluation):
         "pearson_correlation",
         "Correlation of labels and predictions, -1 to 1; 0 if one of them is constant.",
     )
-    explained_variance = _metric_of(
-        "explained_variance",
-        "1 - variance of the errors / variance of the labels: R² without the bias. For constant "
-        "labels 1 if the error is constant too, else 0.",
-    )
     r2 = _metric_of(
         "r2",
         "Coefficient of determination, 1 - Σ (label - prediction)² / Σ (label - mean)², at most 1. "
@@ -223,34 +216,14 @@ class RegressionEvaluation(AbstractEvaluation):
     def plot(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
         """Draw predictions against labels for a sample of the rows, with the line of equality.
 
-        `of` is an output, by number or name; default None: the first six outputs.
+        `of` is an output, by number or name; default None: the first one.
         See `AbstractEvaluation.plot`.
         """
-        return self._plotted(0, of, axes)
+        return self._drawn(of)[0].plot(axes)
 
     def plot_residuals(self, *, axes: Any | None = None, of: int | str | None = None) -> Any:
-        """Draw label - prediction against the prediction for a sample.
-
-        Arguments as in `plot`.
-        """
-        return self._plotted(1, of, axes)
-
-    def _plotted(self, number: int, of: int | str | None, axes: Any) -> Any:
-        names = self.output_names
-        chosen = range(len(names)) if of is None else [number_of(of, names)]
-        pairs = [self._pairs(k) for k in chosen if self.samples]
-        empty = Pairs("", PairSample.of(np.zeros(0), np.zeros(0), size=1), 0, 0.0, 0.0)
-        figure = regression_figures(pairs or [empty])[number]
-        points = sum(each.sample.counts.size for each in pairs[: len(COLORS)])
-        full = any(each.sample.counts.size == each.sample.size for each in pairs[: len(COLORS)])
-        title = f"{figure.label} (a sample of {points:,} points)" if full else figure.label
-        return figure.plot(axes, title=title)
-
-    def _pairs(self, k: int) -> Pairs:
-        name = self.output_names[k] if self._width > 1 or self.names else ""
-        count = 0 if self.moments is None else int(self.moments.counts[k])
-        bias, correlation = self.mean_error(of=k), self.pearson_correlation(of=k)
-        return Pairs(name, self.samples[k], count, bias, correlation)
+        """Draw label - prediction against the prediction for a sample; arguments as in `plot`."""
+        return self._drawn(of)[1].plot(axes)
 
     def figures(self, *, of: int | str | None = None) -> list[Figure | Table]:
         """Table of errors of all rows, and three plots of a sample of one output.
@@ -259,9 +232,20 @@ class RegressionEvaluation(AbstractEvaluation):
         """
         if not self.examples:
             return []
-        number = number_of(0 if of is None else of, self.output_names)
-        pairs = self._pairs(number)
-        return [self._errors(MOST_ROWS), *(regression_figures([pairs]) if pairs.rows else [])]
+        return [self._errors(MOST_ROWS), *self._drawn(of)]
+
+    def _drawn(self, of: int | str | None) -> list[Figure]:
+        if self.moments is None:
+            empty = PairSample.of(np.zeros(0), np.zeros(0), size=1)
+            return regression_figures(Pairs("", empty, 0, 0.0, 0.0))
+        k = number_of(0 if of is None else of, self.output_names)
+        name = self.output_names[k] if self._width > 1 or self.names else ""
+        rows, bias, correlation = (
+            int(self.moments.counts[k]),
+            self.mean_error(of=k),
+            self.pearson_correlation(of=k),
+        )
+        return regression_figures(Pairs(name, self.samples[k], rows, bias, correlation))
 
     def _errors(self, most: int) -> Table:
         """Return the errors of each output; of more than `most`, the largest."""

@@ -1,6 +1,6 @@
 """Figures of regression: predicted against actual values, residuals and their histogram."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,15 +31,19 @@ class Pairs(NamedTuple):
         """(k,) actual - predicted."""
         return self.sample.labels - self.sample.predictions
 
+    @property
+    def shown(self) -> str:
+        """The rows that a plot shows: "rows", or "1,000 of 3,000 rows"."""
+        points, counted = self.sample.counts.size, int(self.sample.counts.sum())
+        return "rows" if counted == self.rows else f"{points:,} of {self.rows:,} rows"
 
-def regression_figures(outputs: Sequence[Pairs]) -> list[Figure]:
+
+def regression_figures(pairs: Pairs) -> list[Figure]:
     """Return plots of predicted against actual values, residuals, and the residual histogram."""
-    # Draw the first six outputs; captions and tables describe the first one.
-    first = outputs[0]
-    sample, residuals = first.sample, first.residuals
-    of = f" of {first.name}" if first.name and len(outputs) == 1 else ""
-    shown = _sampled(outputs[: len(COLORS)])
-    side = "high" if first.bias > 0 else "low"
+    sample, residuals = pairs.sample, pairs.residuals
+    of = f" of {pairs.name}" if pairs.name else ""
+    shown = "" if pairs.shown == "rows" else f" The plot shows {pairs.shown}."
+    side = "high" if pairs.bias > 0 else "low"
     edges = _edges(residuals, _TABLE_ROWS)
     few = np.histogram(residuals, bins=edges, weights=sample.counts)[0]
     middle = 0.0
@@ -51,8 +55,8 @@ def regression_figures(outputs: Sequence[Pairs]) -> list[Figure]:
             kind="predicted-actual",
             label=f"Predicted against actual{of}",
             caption="On the gray line predictions are right; the correlation is "
-            f"{number_text(first.correlation)}.{shown}",
-            draw=lambda axes: _draw_predictions(axes, outputs),
+            f"{number_text(pairs.correlation)}.{shown}",
+            draw=lambda axes: _draw_predictions(axes, pairs),
             table=_by_tenths(
                 ("actual", "mean predicted", "mean actual"),
                 sample.labels,
@@ -64,9 +68,9 @@ def regression_figures(outputs: Sequence[Pairs]) -> list[Figure]:
         Figure(
             kind="residuals",
             label=f"Residuals{of}",
-            caption=f"Predictions are on average {number_text(abs(first.bias))} too {side}; a "
+            caption=f"Predictions are on average {number_text(abs(pairs.bias))} too {side}; a "
             f"pattern indicates structure that the network has not learned.{shown}",
-            draw=lambda axes: _draw_residuals(axes, outputs),
+            draw=lambda axes: _draw_residuals(axes, pairs),
             table=_by_tenths(
                 ("predicted", "mean residual", "largest residual"),
                 sample.predictions,
@@ -81,7 +85,7 @@ def regression_figures(outputs: Sequence[Pairs]) -> list[Figure]:
             label=f"Histogram of residuals{of}",
             caption=f"Half of the predictions are off by at most {number_text(float(middle))}."
             f"{shown}",
-            draw=lambda axes: _draw_histogram(axes, outputs),
+            draw=lambda axes: _draw_histogram(axes, pairs),
             table=Table(
                 [
                     ["residual", "rows"],
@@ -90,14 +94,6 @@ def regression_figures(outputs: Sequence[Pairs]) -> list[Figure]:
             ),
         ),
     ]
-
-
-def _sampled(outputs: Sequence[Pairs]) -> str:
-    """Return a sentence on the sample size, or "" if all rows are shown."""
-    if all(int(each.sample.counts.sum()) == each.rows for each in outputs):
-        return ""
-    points = sum(each.sample.counts.size for each in outputs)
-    return f" The plot shows {points:,} of {sum(each.rows for each in outputs):,} rows."
 
 
 def _by_tenths(
@@ -124,34 +120,29 @@ def _span(low: float, high: float) -> str:
     return f"{number_text(float(low))} to {number_text(float(high))}"
 
 
-def _draw_predictions(axes: Any, outputs: Sequence[Pairs]) -> None:
-    shown = outputs[: len(COLORS)]
-    both = [each for o in shown for each in (o.sample.labels, o.sample.predictions)]
-    points = np.concatenate([np.zeros(0), *both])
+def _draw_predictions(axes: Any, pairs: Pairs) -> None:
+    sample = pairs.sample
+    points = np.concatenate([sample.labels, sample.predictions])
     if points.size:
         ends = [float(points.min()), float(points.max())]
         axes.plot(ends, ends, label="equal", **_SOLID)
-    _scatter(axes, outputs, lambda each: (each.sample.labels, each.sample.predictions))
-    number_ticks(axes)
-    finish(axes, x="actual", y="predicted", legend=3)
+    _scatter(axes, sample.labels, sample.predictions, pairs)
+    finish(axes, x="actual", y="predicted", legend=2)
 
 
-def _draw_residuals(axes: Any, outputs: Sequence[Pairs]) -> None:
+def _draw_residuals(axes: Any, pairs: Pairs) -> None:
     axes.axhline(0, **_SOLID)
-    _scatter(axes, outputs, lambda each: (each.sample.predictions, each.residuals))
-    number_ticks(axes)
-    finish(axes, x="predicted", y="actual - predicted", legend=3 if len(outputs) > 1 else 0)
+    _scatter(axes, pairs.sample.predictions, pairs.residuals, pairs)
+    finish(axes, x="predicted", y="actual - predicted")
 
 
-def _draw_histogram(axes: Any, outputs: Sequence[Pairs]) -> None:
-    shown = outputs[: len(COLORS)]
-    edges = _edges(np.concatenate([each.residuals for each in shown]), _BINS)
-    for each, color in zip(shown, COLORS, strict=False):
-        style = {"color": color, "label": each.name, "histtype": "stepfilled", "alpha": 0.55}
-        axes.hist(each.residuals, bins=edges, weights=each.sample.counts, **style)
+def _draw_histogram(axes: Any, pairs: Pairs) -> None:
+    edges = _edges(pairs.residuals, _BINS)
+    style = {"color": COLORS[0], "histtype": "stepfilled", "alpha": 0.55}
+    axes.hist(pairs.residuals, bins=edges, weights=pairs.sample.counts, **style)
     axes.axvline(0, **THIN_LINE)
     number_ticks(axes)
-    finish(axes, x="actual - predicted", y="rows", legend=3 if len(outputs) > 1 else 0)
+    finish(axes, x="actual - predicted", y="rows")
 
 
 def _edges(values: Floats, bins: int) -> Floats:
@@ -163,13 +154,9 @@ def _edges(values: Floats, bins: int) -> Floats:
     return np.linspace(low, high, bins + 1)
 
 
-def _scatter(
-    axes: Any, outputs: Sequence[Pairs], coordinates: Callable[[Pairs], tuple[Floats, Floats]]
-) -> None:
+def _scatter(axes: Any, x: Floats, y: Floats, pairs: Pairs) -> None:
     """Draw points with areas that grow with the counts of pairs; rasterized for size."""
     style = {"alpha": 0.45, "linewidth": 0, "zorder": 2, "rasterized": True}
-    for each, color in zip(outputs, COLORS, strict=False):
-        area = 9.0 * np.minimum(1 + np.log2(np.maximum(each.sample.counts, 1)), 8)
-        axes.scatter(*coordinates(each), s=area, color=color, label=each.name or "rows", **style)
-    if len(outputs) > len(COLORS):
-        axes.plot([], [], " ", label=f"and {len(outputs) - len(COLORS)} more outputs")
+    area = 9.0 * np.minimum(1 + np.log2(np.maximum(pairs.sample.counts, 1)), 8)
+    axes.scatter(x, y, s=area, color=COLORS[0], label=pairs.shown, **style)
+    number_ticks(axes)

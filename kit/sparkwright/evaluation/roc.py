@@ -10,7 +10,7 @@ from sparkwright.errors import DataError
 
 from .abstract import Batch
 from .checks import Counts, check_count, checked_counts, reading, state
-from .roc_counts import Scores, SortedScores, ThresholdCounts, auc_numerator
+from .roc_counts import Scores, SortedScores, ThresholdCounts
 from .roc_readings import RocReadings
 from .rows import Where, as_numbers, labeled_rows
 
@@ -111,20 +111,10 @@ class ROC(RocReadings):
         """Rows of class 0."""
         return int(self.counts[0].sum()) if self.thresholds else self.negative_scores.size
 
-    def _auc_numerator(self) -> int:
-        if self.thresholds:
-            return self._areas().auc_numerator
-        return auc_numerator(self.positive_scores.values, self.negative_scores.values)
-
     @property
-    def keeps_rows(self) -> bool:
-        """Whether its size grows with the number of rows, that is, it is exact."""
-        return self.thresholds == 0
-
-    @property
-    def scores_kept(self) -> int:
-        """Number of scores kept."""
-        return 0 if self.thresholds else self.examples
+    def scores_kept(self) -> int | None:
+        """Number of scores kept; None if thresholded."""
+        return None if self.thresholds else self.examples
 
     def threshold_counts(self) -> ThresholdCounts:
         """Counts at every distinct score, or at every threshold, in descending order."""

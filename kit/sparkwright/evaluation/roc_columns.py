@@ -1,19 +1,16 @@
 """ROC of several binary outputs, and of several classes each against the rest."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self, get_args
-
-from sparkwright.options import check_choice
+from typing import Any, ClassVar, Self
 
 from .abstract import AbstractEvaluation, Batch
 from .checks import LARGEST_COUNT, check_count, number_of, state
 from .numbers import number_text
-from .rates import Average, averaged
 from .reports import Figure, Report
 from .roc import ROC, float_scores
 from .roc_digest import ROCDigest
-from .roc_figures import Which, areas_table, curves_figure
+from .roc_figures import AREAS, Which, areas_table, curves_figure
 from .rows import (
     labeled_rows,
     output_rows,
@@ -56,14 +53,9 @@ class RocColumns(AbstractEvaluation):
         return self.rows
 
     @property
-    def keeps_rows(self) -> bool:
-        """Whether its size grows with the number of rows, that is, it is exact."""
-        return self.thresholds == 0
-
-    @property
-    def scores_kept(self) -> int:
-        """Number of scores kept by all columns."""
-        return sum(roc.scores_kept for roc in self.rocs)
+    def scores_kept(self) -> int | None:
+        """Number of scores kept by all columns; None if thresholded."""
+        return None if self.thresholds else sum(roc.examples for roc in self.rocs)
 
     @property
     def _width(self) -> int:
@@ -86,31 +78,28 @@ class RocColumns(AbstractEvaluation):
             if not (roc.positives and roc.negatives)
         )
 
-    def auc(self, average: Average = "macro", *, of: int | str | None = None) -> float:
+    def auc(self, *, of: int | str | None = None) -> float:
         """Area under the ROC curve.
 
         Args:
-            average: "macro": mean over the columns with both positives and negatives; "micro":
-                of the pooled scores of all columns.
-            of: a column, by number or name, instead of an average.
+            of: a column, by number or name; default None: the mean over the columns with both
+                positives and negatives.
 
         Returns:
             From 0 to 1; 0.5 without positives or without negatives.
 
         Raises:
-            ConfigurationError: if the column or average does not exist.
+            ConfigurationError: if the column does not exist.
         """
-        return self._rate(lambda roc: roc.auc, average, of)
+        return self._area("auc", of)
 
-    auprc = averaged(
-        "auprc", lambda roc: roc.auprc, "Area under the linear precision-recall curve.", "auc"
-    )
-    average_precision = averaged(
-        "average_precision",
-        lambda roc: roc.average_precision,
-        "Area under the precision-recall curve as a step function; 0 without positives.",
-        "auc",
-    )
+    def auprc(self, *, of: int | str | None = None) -> float:
+        """Area under the linear precision-recall curve; `of` as in `auc`."""
+        return self._area("auprc", of)
+
+    def average_precision(self, *, of: int | str | None = None) -> float:
+        """Area under the precision-recall curve as a step function; `of` as in `auc`."""
+        return self._area("average_precision", of)
 
     # Plots and reports
 
@@ -137,19 +126,17 @@ class RocColumns(AbstractEvaluation):
 
     def _figure(self, which: Which) -> Figure:
         named = self._defined()
-        what, key = ("AUC", "auc") if which == "roc" else ("average precision",) * 2
-        key = key.replace(" ", "_")
-        mean = getattr(self, key)()
-        areas = [(getattr(roc, key), name) for name, roc in named]
-        lowest, name = min(areas, key=lambda pair: pair[0], default=(0.0, "none"))
-        return curves_figure(
-            named,
-            which,
-            caption=f"The mean {what} is {number_text(mean)}; "
-            f"the lowest is {number_text(lowest)} ({name}).",
-            what=self._columns,
-            label="ROC curves" if which == "roc" else "Precision-recall curves",
+        area, key = AREAS[which]
+        lowest, name = min(
+            ((getattr(roc, key), name) for name, roc in named),
+            key=lambda pair: pair[0],
+            default=(0.0, "none"),
         )
+        caption = (
+            f"The mean {area} is {number_text(self._area(key, None))}; "
+            f"the lowest is {number_text(lowest)} ({name})."
+        )
+        return curves_figure(named, which, caption=caption, what=self._columns)
 
     def headline(self) -> dict[str, float]:
         """Areas under the curves, averaged over the columns."""
@@ -173,19 +160,11 @@ class RocColumns(AbstractEvaluation):
             tables=[areas_table(named)] if 0 < len(named) <= most else [],
         )
 
-    def _rate(
-        self, area: Callable[[ROC | ROCDigest], float], average: str, of: int | str | None
-    ) -> float:
-        check_choice("average", average, get_args(Average))
+    def _area(self, key: str, of: int | str | None) -> float:
         if of is not None:
-            return area(self.roc(of))
-        if average == "micro":
-            whole: Any = ROC(self.thresholds)
-            for roc in self.rocs:
-                whole = whole + roc  # raises for digests
-            return area(whole)
-        found = [area(roc) for _, roc in self._defined()]
-        return sum(found) / len(found) if found else area(ROC(self.thresholds))
+            return getattr(self.roc(of), key)
+        found = [getattr(roc, key) for _, roc in self._defined()]
+        return sum(found) / len(found) if found else getattr(ROC(self.thresholds), key)
 
     def _of_sides(self, rows: int, sides: Iterable[tuple[Any, Any]]) -> Self:
         """Evaluate one batch, given scores of (positives, negatives) for each column."""

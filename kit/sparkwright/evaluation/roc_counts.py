@@ -16,7 +16,6 @@ from .checks import (
     checked_counts,
     checked_floats,
     frozen,
-    plain,
     read_as,
     read_count,
     reading,
@@ -28,7 +27,6 @@ Scores = NDArray[np.float32 | np.float64]
 Criterion = Literal["f1", "youden"]
 _COLUMNS = ("thresholds", "true_positives", "false_positives")
 _DTYPES = {"float32": np.dtype("<f4"), "float64": np.dtype("<f8")}
-_BLOCK = 1 << 20  # scores per lookup: bounds memory, and sums fit int64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,15 +141,15 @@ class ThresholdCounts(Values):
             totals: total positives and negatives; default: the numbers of scores.
         """
         scores = np.concatenate([positives, negatives])
-        scores.sort()
-        changed = np.ones(scores.size, np.bool_)
-        np.not_equal(scores[1:], scores[:-1], out=changed[1:])
-        scores = scores[changed][::-1]
+        order = np.argsort(scores, kind="stable")[::-1]  # merges two ascending runs: linear time
+        scores = scores[order]
+        ends = np.flatnonzero(np.append(scores[1:] != scores[:-1], scores.size > 0))
+        reached = np.cumsum(order < positives.size)[ends]
         found = totals or (positives.size, negatives.size)
         return cls(
-            thresholds=scores.astype(np.float64),
-            true_positives=above[0] + at_least(positives, scores),
-            false_positives=above[1] + at_least(negatives, scores),
+            thresholds=scores[ends].astype(np.float64),
+            true_positives=above[0] + reached,
+            false_positives=above[1] + ends + 1 - reached,
             positives=found[0],
             negatives=found[1],
         )
@@ -161,7 +159,9 @@ class ThresholdCounts(Values):
 
     def precision(self) -> Rates:
         """(k,) TP / (TP + FP); 1 where no row is predicted positive."""
-        return precision_of(self.true_positives, self.false_positives)
+        predicted = self.true_positives + self.false_positives
+        ones = np.ones(predicted.shape)
+        return np.divide(self.true_positives, predicted, out=ones, where=predicted > 0)
 
     def recall(self) -> Rates:
         """(k,) TP / positives; 0 without positives."""
@@ -176,25 +176,35 @@ class ThresholdCounts(Values):
         whole = self.true_positives + self.false_positives + self.positives
         return 2 * self.true_positives / np.maximum(whole, 1)
 
+    def youden(self) -> Rates:
+        """(k,) recall - false positive rate."""
+        return self.recall() - self.false_positive_rate()
+
     def best(self, by: Criterion) -> int:
         """Return the index of the largest F1 or Youden's index; ties: the highest threshold."""
-        if by == "youden":
-            return int(np.argmax(self.recall() - self.false_positive_rate()))
-        return int(np.argmax(self.f1()))
+        return int(np.argmax(self.f1() if by == "f1" else self.youden()))
+
+    def auc_numerator(self, above: tuple[int, int] = (0, 0)) -> int:
+        """`Areas.auc_numerator` from first to last threshold.
+
+        References:
+            J. A. Hanley, B. J. McNeil, "The meaning and use of the area under a receiver operating
+            characteristic (ROC) curve", Radiology 143 (1982).
+        """
+        heights = 2 * self.true_positives - np.diff(self.true_positives, prepend=above[0])
+        added = np.diff(self.false_positives, prepend=above[1])
+        if 2 * self.positives * self.negatives >= 1 << 62:  # as Python integers
+            added, heights = added.astype(object), heights.astype(object)
+        return int(np.dot(added, heights))
 
     def areas(self, above: tuple[int, int] = (0, 0)) -> Areas:
         """Return the areas from first to last threshold, with `above` positives and negatives."""
         gained = np.diff(self.true_positives, prepend=above[0])
-        added = np.diff(self.false_positives, prepend=above[1])
-        before = self.true_positives - gained
-        heights = self.true_positives + before
-        if 2 * self.positives * self.negatives < 1 << 62:
-            numerator = int(np.dot(added, heights))
-        else:  # as Python integers
-            numerator = int(np.dot(added.astype(object), heights.astype(object)))
         precision = self.precision()
-        middle = (precision + precision_of(before, self.false_positives - added)) / 2
-        return Areas(numerator, float((gained * middle).sum()), float((gained * precision).sum()))
+        start = above[0] / sum(above) if sum(above) else 1.0
+        middle = (precision + np.concatenate([[start], precision[:-1]])) / 2
+        trapezoids, steps = (float((gained * height).sum()) for height in (middle, precision))
+        return Areas(self.auc_numerator(above), trapezoids, steps)
 
     def at_or_above(self, threshold: float) -> int | None:
         """Return the index of the lowest threshold >= `threshold`, or None."""
@@ -242,13 +252,9 @@ class ThresholdCounts(Values):
         first = zip(_COLUMNS, (math.inf, 0, 0), strict=True)
         return replace(self, **{n: np.concatenate([[at], getattr(self, n)]) for n, at in first})
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values, without the threshold infinity."""
-        return plain(self.rows(np.flatnonzero(self.thresholds < math.inf))._state())
-
     @classmethod
     def from_dict(cls, values: Any) -> "ThresholdCounts":
-        """Restore counts from `to_dict`, without the threshold infinity.
+        """Restore counts from `to_dict`.
 
         Raises:
             DataError: if `values` are invalid.
@@ -263,37 +269,6 @@ class ThresholdCounts(Values):
                 f"most all rows. Received: {values!r:.100}."
             )
         return found
-
-
-def auc_numerator(positives: Scores, negatives: Scores) -> int:
-    """Compute `Areas.auc_numerator` of (p,) and (n,) ascending scores.
-
-    References:
-        J. A. Hanley, B. J. McNeil, "The meaning and use of the area under a receiver operating
-        characteristic (ROC) curve", Radiology 143 (1982).
-    """
-    if positives.size > negatives.size:
-        return 2 * positives.size * negatives.size - auc_numerator(negatives, positives)
-    total = 0
-    for start in range(0, positives.size, _BLOCK):
-        block = positives[start : start + _BLOCK]
-        below = np.searchsorted(negatives, block, side="left")
-        # Ties are usually rare, and only they need the second search.
-        tied = negatives[np.minimum(below, negatives.size - 1)] == block
-        upto = np.searchsorted(negatives, block[tied], side="right")
-        total += 2 * int(below.sum()) + int(upto.sum()) - int(below[tied].sum())
-    return total
-
-
-def at_least(scores: Scores, thresholds: Scores | Floats) -> Counts:
-    """Return how many of (n,) ascending scores are at least each threshold."""
-    return scores.size - np.searchsorted(scores, thresholds, side="left").astype(np.int64)
-
-
-def precision_of(true_positives: Counts, false_positives: Counts) -> Rates:
-    """TP / (TP + FP); 1 where no row is predicted positive."""
-    predicted = true_positives + false_positives
-    return np.divide(true_positives, predicted, out=np.ones(predicted.shape), where=predicted > 0)
 
 
 def _evenly(values: Floats, points: int) -> NDArray[np.int64]:

@@ -151,6 +151,9 @@ class ROCDigest(RocReadings):
         """Rows of class 0."""
         return self.counts.negatives
 
+    def _auc_numerator(self) -> int:
+        return self.auc_numerator
+
     def _areas(self) -> Areas:
         return Areas(self.auc_numerator, self.trapezoids, self.steps)
 

@@ -8,7 +8,6 @@ import numpy as np
 from .numbers import number_text
 from .plots import COLORS, STYLES, THIN_LINE, finish, short_name
 from .reports import MOST_ROWS, Figure, Table
-from .roc_curves import RocBand, bootstrap_band
 
 if TYPE_CHECKING:
     from .roc_readings import RocReadings
@@ -22,36 +21,22 @@ _MOST_CURVES = 10  # most distinguishable curves
 _MOST_AVERAGED = 100
 _GRID = np.linspace(0.0, 1.0, 201)
 _LABELS: dict[Which, str] = {"roc": "ROC curve", "precision_recall": "Precision-recall curve"}
+# Curve -> the area of captions: its name, and its attribute of an evaluation.
+AREAS: dict[Which, tuple[str, str]] = {
+    "roc": ("AUC", "auc"),
+    "precision_recall": ("average precision", "average_precision"),
+}
 _AXES: dict[Which, tuple[str, str]] = {
     "roc": ("false positive rate", "true positive rate"),
     "precision_recall": ("recall", "precision"),
 }
 
 
-def score_figures(roc: "RocReadings", *, band: bool = True) -> list[Figure]:
-    """Return both curves, optionally with a band; empty without positives or negatives."""
-    if not (roc.positives and roc.negatives):
-        return []
-    bounds = bootstrap_band(roc) if band else None
-    return [score_figure(roc, which, bounds) for which in _LABELS]
-
-
-def score_figure(roc: "RocReadings", which: Which, bounds: RocBand | None = None) -> Figure:
-    """Return one curve with its best threshold and an optional band."""
+def score_figure(roc: "RocReadings", which: Which) -> Figure:
+    """Return one curve with its best threshold."""
     guess = roc.positives / max(roc.examples, 1)
 
     def draw(axes: Any) -> None:
-        if bounds is not None:
-            low, high = bounds.true_positive_rate if which == "roc" else bounds.precision
-            axes.fill_between(
-                bounds.grid,
-                low,
-                high,
-                color=COLORS[0],
-                alpha=0.2,
-                linewidth=0,
-                label=f"{bounds.confidence:.0%} of resampled curves",
-            )
         name, area = ("AUC", roc.auc) if which == "roc" else ("AUPRC", roc.auprc)
         line = {"color": COLORS[0], "linewidth": 1.8, "label": f"{name} {number_text(area)}"}
         axes.plot(*_ascending(roc, which), **line)
@@ -70,7 +55,7 @@ def score_figure(roc: "RocReadings", which: Which, bounds: RocBand | None = None
     return Figure(
         kind=which.replace("_", "-"),
         label=_LABELS[which],
-        caption=_caption(roc, bounds, which, guess),
+        caption=_caption(roc, which, guess),
         draw=draw,
         table=Table([["threshold", "precision", "recall", "false positive rate"], *rows]),
         size=(4.6, 4.3),
@@ -93,11 +78,11 @@ def areas_table(named: Named, head: str = "") -> Table:
     return Table([heads, *rows], left_out=len(named) - len(rows))
 
 
-def curves_figure(named: Named, which: Which, *, caption: str, what: str, label: str) -> Figure:
+def curves_figure(named: Named, which: Which, *, caption: str, what: str) -> Figure:
     """Overlay curves with distinct colors and dashes; of many `what`, draw mean and range."""
     return Figure(
         kind=which.replace("_", "-"),
-        label=label,
+        label=f"{_LABELS[which]}s{' of all results' if what == 'results' else ''}",
         caption=caption,
         draw=lambda axes: _draw_curves(axes, named, which, what),
         table=areas_table(named, "result" if what == "results" else ""),
@@ -144,13 +129,8 @@ def _ascending(roc: "RocReadings", which: Which) -> tuple[Any, Any]:
     return trade.recall[::-1], trade.precision[::-1]
 
 
-def _caption(roc: "RocReadings", bounds: RocBand | None, which: Which, guess: float) -> str:
-    key = "auc" if which == "roc" else "average_precision"
-    name, guessing = "AUC", "0.5"
-    if which == "precision_recall":
-        name, guessing = "Average precision", number_text(guess)
-    text = f"{name} {number_text(getattr(roc, key))}"
-    if bounds is not None:
-        ends = " to ".join(map(number_text, getattr(bounds, key)))
-        text += f" ({bounds.confidence:.0%} interval {ends})"
-    return f"{text}; guessing gives {guessing}."
+def _caption(roc: "RocReadings", which: Which, guess: float) -> str:
+    if which == "roc":
+        return f"AUC {number_text(roc.auc)}; guessing gives 0.5."
+    precision = number_text(roc.average_precision)
+    return f"Average precision {precision}; guessing gives {number_text(guess)}."

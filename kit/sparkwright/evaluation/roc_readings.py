@@ -1,7 +1,8 @@
-"""What ROC evaluations tell: areas, curves, thresholds and reports."""
+"""Curves, areas, thresholds and reports of ROC evaluations."""
 
 from abc import abstractmethod
-from typing import Any, get_args
+from dataclasses import dataclass
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -9,13 +10,119 @@ from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_choice
 
 from .abstract import AbstractEvaluation
-from .checks import check_count
+from .checks import check_count, check_share
 from .classification import Evaluation
 from .numbers import number_text, short_number
+from .rates import Rates
 from .reports import Figure, Report
-from .roc_counts import Areas, Criterion, ThresholdCounts
-from .roc_curves import PrecisionRecallCurve, RocCurve, check_no_nan
-from .roc_figures import score_figure, score_figures
+from .roc_counts import Areas, Criterion, Floats, ThresholdCounts
+from .roc_figures import score_figure
+
+
+class CurvePoint(NamedTuple):
+    """A point of a curve: the rates if scores of at least a threshold are predicted positive.
+
+    Attributes:
+        threshold: infinity where no row is predicted positive.
+        precision: TP / (TP + FP); 1 where no row is predicted positive.
+        recall: TP / positives, the true positive rate; 0 without positives.
+        false_positive_rate: FP / negatives; 0 without negatives.
+    """
+
+    threshold: float
+    precision: float
+    recall: float
+    false_positive_rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Curve:
+    """Points in descending order of threshold, starting at infinity."""
+
+    counts: ThresholdCounts
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def point_at_threshold(self, threshold: float) -> CurvePoint:
+        """The point of the lowest threshold >= `threshold`; raise ConfigurationError for NaN."""
+        _check_no_nan(threshold)
+        return self._point(self.counts.at_or_above(threshold) or 0)
+
+    def point_at_precision(self, precision: float) -> CurvePoint:
+        """The point of highest recall whose precision is at least `precision`, from 0 to 1.
+
+        Raises:
+            ConfigurationError: if `precision` is not from 0 to 1.
+        """
+        check_share("precision", precision)
+        return self._point(int(np.flatnonzero(self.counts.precision() >= precision)[-1]))
+
+    def point_at_recall(self, recall: float) -> CurvePoint:
+        """The point of the highest threshold whose recall is at least `recall`, from 0 to 1.
+
+        Raises:
+            ConfigurationError: if `recall` is not from 0 to 1.
+            DataError: if there are no positives, and `recall` is not 0.
+        """
+        check_share("recall", recall)
+        reached = np.flatnonzero(self.counts.recall() >= recall)
+        if not reached.size:
+            raise DataError(
+                f"recall is 0 at every threshold without positives. Received: recall={recall}."
+            )
+        return self._point(int(reached[0]))
+
+    def _point(self, row: int) -> CurvePoint:
+        at = self.counts.rows(np.array([row]))
+        rates = (at.thresholds, at.precision(), at.recall(), at.false_positive_rate())
+        return CurvePoint(*(float(rate[0]) for rate in rates))
+
+
+@dataclass(frozen=True, slots=True)
+class RocCurve(_Curve):
+    """True positive rate over false positive rate, from (0, 0) to (1, 1)."""
+
+    @property
+    def thresholds(self) -> Floats:
+        """(k,) float64, descending; the first is infinity."""
+        return self.counts.thresholds
+
+    @property
+    def false_positive_rate(self) -> Rates:
+        """(k,) float64, ascending; 0 without negatives."""
+        return self.counts.false_positive_rate()
+
+    @property
+    def true_positive_rate(self) -> Rates:
+        """(k,) float64, ascending; 0 without positives."""
+        return self.counts.recall()
+
+
+@dataclass(frozen=True, slots=True)
+class PrecisionRecallCurve(_Curve):
+    """Precision over recall; the last point has precision 1, recall 0 and threshold infinity."""
+
+    @property
+    def thresholds(self) -> Floats:
+        """(k,) float64, ascending; the last is infinity."""
+        return self.counts.thresholds[::-1]
+
+    @property
+    def precision(self) -> Rates:
+        """(k,) float64; 1 at threshold infinity."""
+        return self.counts.precision()[::-1]
+
+    @property
+    def recall(self) -> Rates:
+        """(k,) float64, descending; 0 without positives."""
+        return self.counts.recall()[::-1]
+
+
+def _check_no_nan(threshold: float) -> None:
+    """Raise ConfigurationError if a threshold is NaN."""
+    if np.isnan(threshold):
+        raise ConfigurationError(f"`threshold` must be a number. Received: threshold={threshold}.")
 
 
 class RocReadings(AbstractEvaluation):
@@ -50,7 +157,7 @@ class RocReadings(AbstractEvaluation):
         return self.threshold_counts().areas()
 
     def _auc_numerator(self) -> int:
-        return self._areas().auc_numerator
+        return self.threshold_counts().auc_numerator()
 
     @property
     def auc(self) -> float:
@@ -133,11 +240,11 @@ class RocReadings(AbstractEvaluation):
         Raises:
             ConfigurationError: if `threshold` is NaN, or no counts are available for it.
         """
-        check_no_nan(threshold)
+        _check_no_nan(threshold)
         counts = self.threshold_counts()
         kept, row = counts.thresholds, counts.at_or_above(threshold)
         between = row is not None and kept[row] != threshold and row != len(kept) - 1
-        if row is not None and between and not self.keeps_rows:
+        if row is not None and between and self.scores_kept is None:
             raise ConfigurationError(
                 f"`threshold` must be one of the {len(kept)} in "
                 f"`threshold_counts().thresholds`. Received: threshold={threshold}, between "
@@ -161,9 +268,11 @@ class RocReadings(AbstractEvaluation):
         """Draw the precision-recall curve with its area; see `AbstractEvaluation.plot`."""
         return score_figure(self, "precision_recall").plot(axes)
 
-    def figures(self, *, band: bool = True) -> list[Figure]:
-        """Both curves, optionally with a bootstrap `band` of 95 %; empty for 0/0."""
-        return score_figures(self, band=band)
+    def figures(self) -> list[Figure]:
+        """Both curves; empty without positives or without negatives."""
+        if not (self.positives and self.negatives):
+            return []
+        return [score_figure(self, "roc"), score_figure(self, "precision_recall")]
 
     def headline(self) -> dict[str, float]:
         """Areas under the curves."""
@@ -182,8 +291,8 @@ class RocReadings(AbstractEvaluation):
         ]
         if self.positives and self.negatives:
             counts = self.threshold_counts()
-            gaps = counts.recall() - counts.false_positive_rate()
-            for name, values in (("best F1", counts.f1()), ("best Youden index", gaps)):
+            rates = {"best F1": counts.f1(), "best Youden index": counts.youden()}
+            for name, values in rates.items():
                 best = int(values.argmax())
                 threshold = short_number(counts.thresholds[best], 6)
                 found.append((name, number_text(values[best]), f"at threshold {threshold}"))

@@ -1,7 +1,6 @@
 """Layers of a Keras model in order, and the calls of each layer."""
 
 import inspect
-from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from .signature import output_names
@@ -16,13 +15,15 @@ class Use(NamedTuple):
 
 def uses_of(model: Any) -> dict[str, list[Use]]:
     """Layer name -> calls of the layer in the model."""
+    import keras
+
     by_depth = getattr(functional(model), "_nodes_by_depth", None) or {}
     found: dict[str, list[Use]] = {}
     for node in (node for nodes in by_depth.values() for node in nodes):
         taken, masks, argument = list[Any](), list[Any](), ""
         given = [*(("", value) for value in node.arguments.args), *node.arguments.kwargs.items()]
         for name, value in given:
-            tensors = list(_tensors(value))
+            tensors = [x for x in keras.tree.flatten(value) if hasattr(x, "_keras_history")]
             (masks if name.endswith("mask") else taken).extend(tensors)
             is_plain = not tensors and isinstance(value, bool | int | float | str)
             if is_plain and value and value != _default_of(node.operation, name):
@@ -72,11 +73,3 @@ def made_by(tensor: Any) -> Any:
 def _default_of(operation: Any, argument: str) -> Any:
     parameter = inspect.signature(operation.call).parameters.get(argument)
     return None if parameter is None else parameter.default
-
-
-def _tensors(value: Any) -> Iterator[Any]:
-    if isinstance(value, list | tuple | Mapping):
-        for inner in value.values() if isinstance(value, Mapping) else value:
-            yield from _tensors(inner)
-    elif hasattr(value, "_keras_history"):
-        yield value

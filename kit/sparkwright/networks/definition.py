@@ -289,6 +289,8 @@ def _without_initializers(config: str) -> Any:
 
 def _nameless(value: Any, numbers: Mapping[str, str]) -> Any:
     """Return a configuration without names; connections refer to the numbers of layers."""
+    import keras
+
     if isinstance(value, list):
         return [_nameless(inner, numbers) for inner in value]
     if not isinstance(value, Mapping):
@@ -303,16 +305,14 @@ def _nameless(value: Any, numbers: Mapping[str, str]) -> Any:
             for n, layer in enumerate(layers)
             if isinstance(layer, Mapping) and isinstance(inner := layer.get("config"), Mapping)
         }
+
+    def renamed(name: Any) -> Any:
+        return numbers.get(name, name) if isinstance(name, str) else name
+
     return {
-        key: _renamed(inner, numbers) if key in _CONNECTIONS else _nameless(inner, numbers)
+        key: keras.tree.map_structure(renamed, inner)
+        if key in _CONNECTIONS
+        else _nameless(inner, numbers)
         for key, inner in value.items()
         if key != "name"
     }
-
-
-def _renamed(value: Any, names: Mapping[str, str]) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _renamed(inner, names) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_renamed(inner, names) for inner in value]
-    return names.get(value, value) if isinstance(value, str) else value

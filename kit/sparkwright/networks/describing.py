@@ -107,9 +107,9 @@ def _found(find: Callable[[], T], otherwise: T) -> T:
 
 
 def _listed(value: Any) -> list[Any]:
-    if isinstance(value, Mapping):
-        return list(value.values())
-    return list(value) if isinstance(value, list | tuple) else [value]
+    import keras
+
+    return keras.tree.flatten(value)
 
 
 def _name(model: Any) -> str:
@@ -225,6 +225,8 @@ def _plain(value: Any, name: str = "") -> Any:
 
 def _training(model: Any, spec: NetworkSpec) -> dict[str, Any]:
     """Return the task, outputs and optimizer; defaults for a model that is not compiled."""
+    import keras
+
     compiled, optimizer = getattr(model, "_compile_config", None), getattr(model, "optimizer", None)
     config: Any = {} if compiled is None or optimizer is None else compiled.config
     if config.get("weighted_metrics"):
@@ -234,7 +236,8 @@ def _training(model: Any, spec: NetworkSpec) -> dict[str, Any]:
         )
     names = output_names(model)
     keys = ("loss", "metrics", "loss_weights")
-    by_output = (_of_outputs(key, _names(config.get(key)), names) for key in keys)
+    named = {key: keras.tree.map_structure(_name_of, config.get(key)) for key in keys}
+    by_output = (_of_outputs(key, named[key], names) for key in keys)
     tasks: list[Task] = []
     outputs: list[OutputSpec] = []
     for name, loss, metrics, weight in zip(names, *by_output, strict=True):
@@ -268,10 +271,10 @@ def _of_outputs(what: str, value: Any, names: Sequence[str]) -> list[Any]:
             )
         return [value.get(name) for name in names]
     if len(names) == 1:
-        single = isinstance(value, list) and len(value) == 1
-        whole = what == "metrics" and not (single and isinstance(value[0], list))
+        single = isinstance(value, list | tuple) and len(value) == 1
+        whole = what == "metrics" and not (single and isinstance(value[0], list | tuple))
         return [value if whole or not single else value[0]]
-    values = value if isinstance(value, list) else [value] * len(names)
+    values = list(value) if isinstance(value, list | tuple) else [value] * len(names)
     if len(values) != len(names):
         raise ConfigurationError(
             f"`{what}` must have one entry for each of {len(names)} outputs. "
@@ -280,20 +283,12 @@ def _of_outputs(what: str, value: Any, names: Sequence[str]) -> list[Any]:
     return values
 
 
-def _names(value: Any) -> Any:
-    """Replace losses and metrics in nested lists and dicts by Keras' names."""
-    if value is None or isinstance(value, str | int | float):
-        return value
-    if isinstance(value, list | tuple):
-        return [_names(inner) for inner in value]
-    if isinstance(value, Mapping):
-        return {name: _names(inner) for name, inner in value.items()}
-    return _name_of(value)
-
-
-def _name_of(value: Any) -> str:
+def _name_of(value: Any) -> Any:
+    """Return Keras' name of a loss or metric; names and weights are returned as they are."""
     import keras
 
+    if value is None or isinstance(value, str | int | float):
+        return value
     kind: Any = value if isinstance(value, type) or hasattr(value, "__code__") else type(value)
     where = f"the loss or metric {kind.__name__} cannot be edited"
     registered = str(keras.saving.get_registered_name(kind))

@@ -1,7 +1,6 @@
 """Preset networks, as starting points."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -140,10 +139,10 @@ def _block(name: str, source: str, *, filters: int, **strides: int) -> list[Laye
     ]
 
 
-def recurrent_spec(kind: str, *, input_shape: Shape = (60, 3), classes: int = 6) -> NetworkSpec:
-    """Return a network that classifies sequences with a recurrent layer: "LSTM" or "GRU"."""
-    layers = (_layer("Masking", "masking"), _layer(kind, kind.lower(), units=64))
-    return _classifier(kind.lower(), classes, _input("sequence", input_shape), *layers)
+def lstm_spec(*, input_shape: Shape = (60, 3), classes: int = 6) -> NetworkSpec:
+    """Return an LSTM that classifies sequences."""
+    layers = (_layer("Masking", "masking"), _layer("LSTM", "lstm", units=64))
+    return _classifier("lstm", classes, _input("sequence", input_shape), *layers)
 
 
 def text_spec(*, input_shape: Shape = (100,), classes: int = 2, words: int = 10_000) -> NetworkSpec:
@@ -158,49 +157,14 @@ def text_spec(*, input_shape: Shape = (100,), classes: int = 2, words: int = 10_
     )
 
 
-def two_inputs_two_outputs_spec(
-    *, input_shape: Shape = (28, 28, 1), table_shape: Shape = (8,), classes: int = 10
-) -> NetworkSpec:
-    """An image and a row of a table together; a class and a number."""
-    return NetworkSpec(
-        name="two_inputs_two_outputs",
-        task="other",
-        layers=(
-            _input("image", input_shape),
-            _layer("Conv2D", "conv", filters=16, kernel_size=3, activation="relu"),
-            _layer("MaxPooling2D", "pool"),
-            _layer("Flatten", "flatten"),
-            _relu("of_image", 32),
-            _input("columns", table_shape),
-            _relu("of_columns", 32),
-            _layer("Concatenate", "together", "of_image", "of_columns"),
-            _relu("dense", 32),
-            _layer("Dense", "class", units=classes, activation="softmax"),
-            _layer("Dense", "number", "dense", units=1),
-        ),
-        outputs=(
-            OutputSpec(layer="class", **_CROSS_ENTROPY),
-            OutputSpec(layer="number", **_SQUARED_ERROR, weight=0.5),
-        ),
-    )
-
-
 PRESETS: Mapping[str, Preset] = MappingProxyType(
     {
         "lenet": Preset("LeNet: small images, one class each", "classification", lenet_spec),
         "residual_cnn": Preset("Residual network: images", "classification", residual_cnn_spec),
         "mlp": Preset("Dense layers: tables, one class each", "classification", mlp_spec),
         "regression": Preset("Dense layers: tables, numbers", "regression", regression_spec),
-        "lstm": Preset(
-            "LSTM: sequences, one class each", "classification", partial(recurrent_spec, "LSTM")
-        ),
-        "gru": Preset(
-            "GRU: sequences, one class each", "classification", partial(recurrent_spec, "GRU")
-        ),
+        "lstm": Preset("LSTM: sequences, one class each", "classification", lstm_spec),
         "text": Preset("Word embeddings: short texts", "classification", text_spec),
-        "two_inputs_two_outputs": Preset(
-            "Image and table: a class and a number", "other", two_inputs_two_outputs_spec
-        ),
     }
 )
 

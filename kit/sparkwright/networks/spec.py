@@ -186,13 +186,12 @@ def _network_code(
 
 
 def _functions(value: Any) -> Iterator[str]:
-    if isinstance(value, Call):
-        yield value.function
-        for _, inner in value.arguments:
-            yield from _functions(inner)
-    elif isinstance(value, list | tuple | dict):
-        for inner in value.values() if isinstance(value, dict) else value:  # pyright: ignore[reportUnknownVariableType]
-            yield from _functions(inner)
+    import keras
+
+    for call in keras.tree.flatten(value):
+        if isinstance(call, Call):
+            yield call.function
+            yield from _functions([inner for _, inner in call.arguments])
 
 
 def _graph(

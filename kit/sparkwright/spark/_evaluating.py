@@ -117,7 +117,7 @@ def evaluate(
 
     seen = partial(with_normalized_features, normalizer)
     counts = _folded(inference, data, visit, _added_evaluations, seen=seen)
-    if any(each.keeps_rows for each in prototypes):
+    if any(each.scores_kept is not None for each in prototypes):
         action = partial(_without_many_rows, counts, evaluations)
     else:
         action = partial(_total, counts, _added_evaluations, "an evaluation needs")
@@ -279,7 +279,7 @@ def _without_many_rows(
         return {
             name: tuple(
                 _added_or_digested(counts, name, i, each, *found[name][i].tolist())
-                if each.keeps_rows
+                if each.scores_kept is not None
                 else found[name][i]
                 for i, each in enumerate(prototypes)
             )
@@ -310,7 +310,7 @@ def _small(part: _Folded) -> _Folded:
     """Return a partition's result, with counts in place of evaluations that grow with the data."""
     small = part.result and {
         name: tuple(
-            np.array([each.examples, each.scores_kept]) if each.keeps_rows else each
+            each if each.scores_kept is None else np.array([each.examples, each.scores_kept])
             for each in found
         )
         for name, found in part.result.items()
