@@ -55,7 +55,7 @@ ACTIONS = {
     "survey": lambda data, _: survey_partitions(data),
     # The data is read first in the map stage of a shuffle.
     "shuffle": lambda data, _: counted(data).shuffle(seed=0).collect(),
-    "write parts": lambda data, url: sw.data.write_tfrecord(
+    "write parts": lambda data, url: sw.data.write_sequence_file(
         counted(data), url, examples_per_part=2
     ),
     # A task of its own merges the summaries of 32 partitions.

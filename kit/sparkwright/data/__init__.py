@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     )
     from ._table_schema import TableSchema as TableSchema
     from ._table_source import LocalTable as LocalTable
-    from ._tfrecord import from_tfrecord as from_tfrecord, write_tfrecord as write_tfrecord
+    from ._tfrecord import from_tfrecord as from_tfrecord
     from ._validation import validate as validate
     from .chunks import (
         batched as batched,

@@ -22,10 +22,10 @@ from sparkwright.data._data_preview import (
 from sparkwright.data._from_arrays import load_digits
 from sparkwright.data._image_preview import image_preview, picture
 from sparkwright.data._record_files import cut_files, read_sequences, sequence_files
+from sparkwright.data._sequence_file import STRICT
 from sparkwright.data._table_preview import Findings, table_preview
 from sparkwright.data._table_source import files_of
-from sparkwright.data._tf_example import parse_example
-from sparkwright.data._tfrecord import read_frames
+from sparkwright.data._tfrecord import parse_example, read_frames
 from sparkwright.data.chunks import from_bytes
 from sparkwright.data.dataset import DataSet
 from sparkwright.data.formats import guess_format
@@ -224,7 +224,7 @@ def _of_tfrecord(source: DataSource, rows: int) -> DataPreview:
     files = list_files(source.url)
     file = files[0]
     with open_to_read(file.url) as stream:
-        frames = islice(read_frames(stream, file.url), _EXAMPLES)
+        frames = islice(read_frames(stream, file.url, STRICT), _EXAMPLES)
         records = [parse_example(content) for _, content in frames]
     names = sorted({name for record in records for name in record})
     is_all = len(files) == 1 and len(records) < _EXAMPLES

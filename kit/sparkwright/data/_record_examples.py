@@ -28,17 +28,17 @@ DTYPES = {
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64"),
 }
-# Column -> dtype, shape of an example; -1 for an axis that varies or is unknown.
-Layout = Mapping[str, tuple[str, tuple[int, ...]]]
+# Column -> dtype, number of axes of an example.
+Layout = Mapping[str, tuple[str, int]]
 # An example: a dtype with a field for each column, and the bytes.
 Row = tuple[np.dtype[Any], bytes]
 _FORMAT = 1
-MAX_AXES = 32
+_MAX_AXES = 32
 
 
 def layout_of(dataset: DataSet) -> Layout:
     """Return the columns of `dataset`; DataError if a dtype is not in `DTYPES`."""
-    found = {name: (dtype.name, shape) for name, (dtype, shape) in dataset.layout.items()}
+    found = {name: (dtype.name, len(shape)) for name, (dtype, shape) in dataset.layout.items()}
     for name, (dtype, _) in found.items():
         if dtype not in DTYPES:
             raise DataError(
@@ -48,66 +48,43 @@ def layout_of(dataset: DataSet) -> Layout:
     return found
 
 
-def merged_layout(one: Layout, other: Layout, *, varying: int = MAX_AXES) -> Layout:
-    """Merge two layouts; axes that differ become -1, at most `varying` per column.
-
-    Example:
-        >>> merged_layout({"features/x": ("int8", (3, 2))}, {"features/x": ("int8", (5, 2))})
-        {'features/x': ('int8', (-1, 2))}
-    """
-    found: dict[str, tuple[str, tuple[int, ...]]] = {}
-    for name, (dtype, shape) in one.items():
-        other_dtype, other_shape = other.get(name, ("", ()))
-        merged = tuple(a if a == b else -1 for a, b in zip(shape, other_shape, strict=False))
-        if (dtype, len(shape)) == (other_dtype, len(other_shape)) and merged.count(-1) <= varying:
-            found[name] = dtype, merged
-    if not found.keys() == one.keys() == other.keys():
-        raise DataError(
-            "all examples of record files must have the same columns, dtypes and numbers of axes. "
-            "In TFRecord files, only one axis of a column may vary. "
-            f"Received: {dict(other)} after {dict(one)}. Pad or resize the examples first."
-        )
-    return found
+def columns_note(layout: Layout) -> str:
+    """Describe columns as JSON."""
+    listed = [[name, *kind] for name, kind in layout.items()]
+    return json.dumps({"format": _FORMAT, "columns": listed}, separators=(",", ":"))
 
 
-def columns_note(columns: Mapping[str, tuple[str, Any]], **more: Any) -> str:
-    """Describe columns as JSON: name -> dtype, and shape or number of axes."""
-    listed = [[name, *kind] for name, kind in columns.items()]
-    return json.dumps({"format": _FORMAT, "columns": listed, **more}, separators=(",", ":"))
-
-
-def read_columns_note(content: str | bytes) -> tuple[Layout, dict[str, Any]]:
-    """Return the columns and all fields of a note; DataError if invalid or of another format."""
+def read_columns_note(content: str) -> Layout:
+    """Return the columns of a note; DataError if invalid or of another format."""
     try:
         noted: Any = strict_json(content)
-        found: dict[str, tuple[str, tuple[int, ...]]] = {}
-        for name, dtype, axes in noted["columns"]:
-            count = axes if isinstance(axes, int) else len(axes)
-            if dtype not in DTYPES or not 0 <= count <= MAX_AXES:
-                raise ValueError
-            found[str(name)] = dtype, (-1,) * count if isinstance(axes, int) else tuple(axes)
+        found = {str(name): (dtype, axes) for name, dtype, axes in noted["columns"]}
         if noted["format"] != _FORMAT or len(found) < len(noted["columns"]):
             raise ValueError
+        if any(d not in DTYPES or not 0 <= axes <= _MAX_AXES for d, axes in found.values()):
+            raise ValueError
         # Validate the names: damage may have changed them.
-        DataSet.from_columns(
-            {n: np.zeros((0, *[1] * len(shape)), dtype) for n, (dtype, shape) in found.items()}
-        )
+        DataSet.from_columns({n: np.zeros((0, *[1] * a), d) for n, (d, a) in found.items()})
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
         raise DataError(
             f"the columns of record files must be described in format {_FORMAT}. Received: "
             f"{content[:200]!r}. It was written by a later version of Sparkwright, or is damaged."
         ) from None
-    return found, noted
+    return found
 
 
 def encode_examples(dataset: DataSet) -> Iterator[bytes]:
     """Yield the value of each example of `dataset`."""
     columns = dataset.columns()
     axes = b"".join(encode_vint(size) for a in columns.values() for size in a.shape[1:])
-    numbers = [little_bytes(array) for array in columns.values()]
+    numbers = [
+        np.ascontiguousarray(a, a.dtype.newbyteorder("<")).reshape(len(a), -1).view(np.uint8)
+        for a in columns.values()
+    ]
     prefix = (len(axes) + sum(rows.shape[1] for rows in numbers)).to_bytes(4, "big") + axes
     starts = np.frombuffer(prefix, np.uint8)[None].repeat(len(dataset), axis=0)
-    yield from each_row(np.concatenate([starts, *numbers], axis=1))
+    values = np.concatenate([starts, *numbers], axis=1)
+    yield from values.view(f"V{values.shape[1]}").ravel().tolist()
 
 
 def example_decoder(layout: Layout) -> Callable[[Any], Row]:
@@ -129,7 +106,7 @@ def example_decoder(layout: Layout) -> Callable[[Any], Row]:
 def _kind_of(value: bytes, layout: Layout) -> tuple[bytes, np.dtype[Any]]:
     """Return the length and axes at the start of a value, and its dtype."""
     stream = ByteStream.of(DECODERS[BYTES](value))
-    shapes = [tuple(stream.vint() for _ in shape) for _, shape in layout.values()]
+    shapes = [tuple(stream.vint() for _ in range(axes)) for _, axes in layout.values()]
     start = len(value) - stream.left
     dtypes = [np.dtype(dtype).newbyteorder("<") for dtype, _ in layout.values()]
     sizes = [d.itemsize * math.prod(shape) for d, shape in zip(dtypes, shapes, strict=True)]
@@ -164,23 +141,6 @@ def from_rows(content: bytes, kind: np.dtype[Any]) -> DataSet:
     return DataSet.from_columns(
         {name: a.view(np.uint8) != 0 if a.dtype == bool else a for name, a in columns.items()}
     )
-
-
-def little_bytes(array: Array) -> Array:
-    """Return the little-endian bytes of each row, (rows, bytes) uint8."""
-    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-    return little.reshape(len(array), -1).view(np.uint8)
-
-
-def each_row(rows: Array) -> list[bytes]:
-    """Return the rows of an array (rows, bytes)."""
-    return rows.view(f"V{rows.shape[1]}").ravel().tolist()
-
-
-def from_little(content: bytes, dtype: str) -> Array:
-    """Return little-endian bytes as a flat array of `dtype`."""
-    stored = np.dtype("u1" if dtype == "bool" else dtype).newbyteorder("<")
-    return np.frombuffer(content, stored).astype(dtype, copy=False)
 
 
 def example_of(made: Any) -> DataSet | Row:

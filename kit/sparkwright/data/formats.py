@@ -248,7 +248,7 @@ FORMATS: dict[SourceFormat, FormatInfo] = {
     "tfrecord": FormatInfo(
         reader=from_tfrecord,
         title="TFRecord",
-        advice="Files of tf.train.Example. Those of write_tfrecord need no selected features.",
+        advice="Files of tf.train.Example; select the keys of numbers that become features.",
         names=("on_error",),
         endings=("tfrecord", "tfrecords", "tfrecord.gz", "tfrecords.gz"),
         columns=True,
