@@ -1,7 +1,8 @@
 """Pad, mask, align and merge sequences of different lengths."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,12 @@ from sparkwright.options import check_choice, check_count
 from ._survey import LengthRange, Survey
 from ._tensors import Array
 
+if TYPE_CHECKING:
+    from ._distributed import DistributedDataSet
+
 Alignment = Literal["equal_length", "start", "end"]
 Mask = NDArray[np.bool_]
+Data = TypeVar("Data", bound="DistributedDataSet")
 
 
 def check_alignment(align: Any, length: Any = None) -> None:
@@ -62,10 +67,15 @@ def lengths_of(columns: Mapping[str, Array]) -> Survey:
     return found
 
 
-def padding(
-    found: Survey, names: Iterable[str] | None, length: int | None
-) -> tuple[list[str], int, bool]:
-    """Return names, length and `masked` for `pad_columns`; see `DistributedDataSet.padded`."""
+def padded(data: Data, length: int | None, names: Iterable[str] | None, align: Alignment) -> Data:
+    """See `DistributedDataSet.padded`."""
+    check_alignment(align, length)
+    survey = data.reduce_chunks(
+        lambda chunk, *_: lengths_of(chunk.columns()),
+        Survey.__add__,
+        description="find the longest sequence",
+    )
+    found = survey or Survey()
     # Arrays of different lengths or with masks are certainly sequences.
     certain = [n for n, r in found.lengths.items() if r.masked or not r.is_uniform]
     chosen = certain if names is None else list(names)
@@ -79,6 +89,8 @@ def padding(
             "with `length`, the sequences must have masks or different lengths. Received: arrays "
             f"of one length without masks, {sorted(found.lengths)}. Set `names`."
         )
+    if not chosen:
+        return data
     lengths = found.length_of(chosen)
     target = length or lengths.longest
     if lengths.longest > target:
@@ -86,7 +98,12 @@ def padding(
             f"`length` must be at least the longest sequence, {lengths.longest} steps. "
             f"Received: length={length}."
         )
-    return chosen, target, lengths.masked or lengths.shortest != target
+    masked = lengths.masked or lengths.shortest != target
+    pad_all = partial(pad_columns, names=chosen, length=target, align=align, masked=masked)
+    return data.map_chunks(
+        lambda chunk: type(chunk).from_columns(pad_all(chunk.columns())),
+        step=f"padded {sorted(chosen)} {target} {align} {masked}",
+    )
 
 
 def pad_columns(
