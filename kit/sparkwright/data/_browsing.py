@@ -63,25 +63,19 @@ def _browse(url: str, most: int) -> Folder:
     elif is_on_this_machine(url) and not system.exists(path):
         with store_errors(url, "listed"):
             raise FileNotFoundError(url)
-    entries = sorted(
-        shown_entries(place), key=lambda each: (not each.is_folder, natural_key(each.name))
+    # Some stores keep an empty object for the folder itself.
+    shown = (
+        entry
+        for entry in entries_of(place)
+        if not entry.name.startswith(HIDDEN) and entry.url.rstrip("/") != place.rstrip("/")
     )
+    entries = sorted(shown, key=lambda each: (not each.is_folder, natural_key(each.name)))
     return Folder(
         url=place,
         parent=parent_of(place),
         entries=tuple(entries[:most]),
         left_out=max(0, len(entries) - most),
     )
-
-
-def shown_entries(url: str) -> list[Entry]:
-    """List the direct entries of a folder, in the store's order, without hidden ones."""
-    # Some stores keep an empty object for the folder itself.
-    return [
-        entry
-        for entry in entries_of(url)
-        if not entry.name.startswith(HIDDEN) and entry.url.rstrip("/") != url.rstrip("/")
-    ]
 
 
 def parent_of(url: str) -> str | None:

@@ -21,8 +21,7 @@ from sparkwright.data._data_preview import (
 )
 from sparkwright.data._from_arrays import load_digits
 from sparkwright.data._image_preview import image_preview, picture
-from sparkwright.data._record_files import cut_files, read_sequences, sequence_files
-from sparkwright.data._sequence_file import STRICT
+from sparkwright.data._record_files import cut_files, read_sequences, sequence_files, some_files
 from sparkwright.data._table_preview import Findings, table_preview
 from sparkwright.data._table_source import files_of
 from sparkwright.data._tfrecord import parse_example, read_frames
@@ -30,13 +29,12 @@ from sparkwright.data.chunks import from_bytes
 from sparkwright.data.dataset import DataSet
 from sparkwright.data.formats import guess_format
 from sparkwright.data.guessing import guess_csv, with_guessed_columns
-from sparkwright.data.paths import export_at, find_files
+from sparkwright.data.paths import find_files
 from sparkwright.data.sources import DataSource
 from sparkwright.data.wording import clipped
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_count
 from sparkwright.storage.files import is_folder, open_to_read, read_bytes
-from sparkwright.storage.listing import list_files
 
 _GUESS_BYTES = 64 << 10
 _EXAMPLES, _SHOWN_NUMBERS = 200, 6
@@ -127,9 +125,7 @@ def _preview(source: DataSource, rows: int, sample_bytes: int) -> DataPreview:
             return image_preview(source, rows)
         case "minibatches":
             return _of_minibatches(source, rows)
-        case "tfrecord":
-            return _of_tfrecord(source, rows)
-        case "sequence_file" | "map_file":
+        case "sequence_file" | "map_file" | "tfrecord":
             return _of_records(source, rows)
         case "table":
             return DataPreview(source=source, note="Spark tables have no preview.")
@@ -198,45 +194,38 @@ def _table_of(columns: Mapping[str, Sequence[Any]], rows: int) -> dict[str, Any]
 
 def _of_minibatches(source: DataSource, rows: int) -> DataPreview:
     found = find_files(source.url, ours=True)
-    export = export_at(source.url)
     names: Sequence[str] = ()
     known: dict[str, Any] = {"files": len(found.files)}
-    if export is not None:
-        names = next(iter(export.manifest.class_names.values()), ())
-        known |= {"in_all": export.manifest.examples, "size_bytes": export.manifest.size_bytes}
+    if manifest := found.manifest:
+        names = next(iter(manifest.class_names.values()), ())
+        known |= {"in_all": manifest.examples, "size_bytes": manifest.size_bytes}
     data = from_bytes(read_bytes(found.files[0].url))
     return _of_examples(source, data, rows, names=names, class_count=len(names) or None, **known)
 
 
 def _of_records(source: DataSource, rows: int) -> DataPreview:
-    files = sequence_files(source.url)
-    log = Findings()
-    data = next(read_sequences(cut_files(files[:1], 1)[0], log), None)
+    is_tfrecord = source.format == "tfrecord"
+    files = some_files(source.url) if is_tfrecord else sequence_files(source.url)
     size_bytes = sum(file.size_bytes for file in files)
     known: dict[str, Any] = {"files": len(files), "size_bytes": size_bytes}
+    log = Findings()
+    if is_tfrecord:
+        # All keys, because the user selects some of them.
+        with open_to_read(files[0].url) as stream:
+            frames = islice(read_frames(stream, files[0].url, log), _EXAMPLES)
+            records = [parse_example(content) for _, content in frames]
+        names = sorted({name for record in records for name in record})
+        columns = {name: [record.get(name) for record in records] for name in names}
+        count = len(records)
+        is_all = len(files) == 1 and count < _EXAMPLES
+        known |= {"in_all": count if is_all else None, **_table_of(columns, rows)}
+        known |= {"unit": "example", "looked_at": count, "problems": tuple(log.problems)}
+        return DataPreview(source=source, **known)
+    data = next(read_sequences(cut_files(files[:1], 1)[0], log), None)
     if data is None:
         problems = log.problems or [DataProblem.error("The data has no examples.")]
         return DataPreview(source=source, problems=tuple(problems), **known)
     return _of_examples(source, data, rows, problems=tuple(log.problems), **known)
-
-
-def _of_tfrecord(source: DataSource, rows: int) -> DataPreview:
-    files = list_files(source.url)
-    file = files[0]
-    with open_to_read(file.url) as stream:
-        frames = islice(read_frames(stream, file.url, STRICT), _EXAMPLES)
-        records = [parse_example(content) for _, content in frames]
-    names = sorted({name for record in records for name in record})
-    is_all = len(files) == 1 and len(records) < _EXAMPLES
-    return DataPreview(
-        source=source,
-        unit="example",
-        looked_at=len(records),
-        in_all=len(records) if is_all else None,
-        files=len(files),
-        size_bytes=sum(each.size_bytes for each in files),
-        **_table_of({name: [record.get(name) for record in records] for name in names}, rows),
-    )
 
 
 def _text(value: Any) -> str:
