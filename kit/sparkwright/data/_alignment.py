@@ -34,11 +34,6 @@ def pad(
     """Pad or truncate (total, ...) steps of sequences: (n, length, ...) and an (n, length) mask.
 
     `align="end"` pads at the start and keeps the last steps of a longer sequence.
-
-    Example:
-        >>> values, mask = pad(np.array([7, 8, 9]), np.array([1, 2]), 3, align="end")
-        >>> values.tolist(), mask.astype(int).tolist()
-        ([[0, 0, 7], [0, 8, 9]], [[0, 0, 1], [0, 1, 1]])
     """
     counts = np.asarray(lengths, np.int64)
     if len(counts) and counts.max() > length:

@@ -79,12 +79,7 @@ def _browse(url: str, most: int) -> Folder:
 
 
 def parent_of(url: str) -> str | None:
-    """Return the parent folder; None at the root.
-
-    Example:
-        >>> parent_of("/data/iris"), parent_of("hdfs://host:8020/data"), parent_of("s3://bucket")
-        ('/data', 'hdfs://host:8020/', None)
-    """
+    """Return the parent folder; None at the root."""
     scheme, sign, rest = url.rpartition("://")
     above, slash, _ = rest.rstrip("/").rpartition("/")
     if not slash:

@@ -64,13 +64,7 @@ class ColumnPreview:
 
 
 def summarize_column(name: str, values: Sequence[str | None]) -> ColumnPreview:
-    """Summarize a column of strings; None and NaN are missing values.
-
-    Example:
-        >>> look = summarize_column("age", ["31", "40", None, "old", "28", "35", "36"])
-        >>> look.kind, look.mean, look.missing
-        ('integer', 34.0, 1)
-    """
+    """Summarize a column of strings; None and NaN are missing values."""
     counts = Counter(text for text in values if text is not None)
     numbers: dict[str, float] = {}
     for text in list(counts):
@@ -249,10 +243,5 @@ class DataPreview:
 
 
 def rounded(count: int) -> int:
-    """Round an estimate to two significant digits.
-
-    Example:
-        >>> rounded(120_400), rounded(87)
-        (120000, 87)
-    """
+    """Round an estimate to two significant digits."""
     return int(float(f"{count:.2g}"))

@@ -62,12 +62,7 @@ class ByteStream:
         return buffer[start : start + count]
 
     def vint(self) -> int:
-        """Return the next VInt or VLong.
-
-        Example:
-            >>> ByteStream.of(bytes.fromhex("86012b")).vint()
-            -300
-        """
+        """Return the next VInt or VLong."""
         first = int.from_bytes(self.take(1), "big", signed=True)
         if first >= -112:
             return first
@@ -88,10 +83,6 @@ def encode_vint(value: int) -> bytes:
 
     Values from -112 to 127 take one byte. Other values start with a byte for sign and length,
     followed by the big-endian magnitude, which is `-1 - value` for negative numbers.
-
-    Example:
-        >>> encode_vint(-1).hex(), encode_vint(128).hex(), encode_vint(-300).hex()
-        ('ff', '8f80', '86012b')
     """
     if -112 <= value <= 127:
         return bytes([value & 0xFF])

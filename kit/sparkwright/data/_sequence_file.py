@@ -35,7 +35,7 @@ from ._record_bytes import (
     encode_vint,
     unpack,
 )
-from .pieces import SkipLog
+from ._skipped import SkipLog, refuse
 
 Compression = Literal["record", "block"]
 # (offset of the record or its block, key, value); key and value as encoded by Hadoop.
@@ -50,12 +50,7 @@ _BLOCK_BYTES = 1_000_000
 _SEARCHED_BYTES = _WRITE_BYTES = 1 << 20
 
 
-def _raised(_: str, message: str) -> None:
-    raise DataError(message)
-
-
-# Raises each problem, without the advice to set `on_error`.
-STRICT = SkipLog("raise", _raised)
+STRICT = SkipLog("raise", refuse)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -189,12 +189,7 @@ def in_natural_order(files: Iterable[StoredFile]) -> list[StoredFile]:
 
 
 def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
-    """Return a sort key that compares runs of digits as numbers.
-
-    Example:
-        >>> sorted(["x10", "x9", "x"], key=natural_key)
-        ['x', 'x9', 'x10']
-    """
+    """Return a sort key that compares runs of digits as numbers."""
     parts = re.split(r"([0-9]+)", text)
     return tuple((0, int(p), p) if p.isdecimal() else (1, 0, p) for p in parts if p)
 

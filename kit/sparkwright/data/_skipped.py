@@ -104,6 +104,11 @@ class SkipLog:
             self.skipped = self.skipped + Skipped.of(reason, message, count=count)
 
 
+def refuse(_reason: str, message: str) -> None:
+    """Raise the message of a `SkipLog` without its advice on `on_error="skip"`."""
+    raise DataError(message)
+
+
 def check_on_error(on_error: str) -> None:
     """Raise ConfigurationError unless `on_error` is "raise" or "skip"."""
     check_choice("on_error", on_error, ("raise", "skip"))

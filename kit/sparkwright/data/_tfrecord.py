@@ -61,12 +61,7 @@ message_type { name: "Feature" oneof_decl { name: "kind" }
 
 
 def checksum(content: bytes) -> bytes:
-    """Return the masked checksum of `content` in TFRecord files.
-
-    Example:
-        >>> checksum(b"123456789").hex()
-        'e5b08ac7'
-    """
+    """Return the masked checksum of `content` in TFRecord files."""
     import google_crc32c
 
     crc = google_crc32c.value(content)

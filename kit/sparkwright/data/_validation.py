@@ -1,7 +1,7 @@
 """Count invalid files or examples, and optionally remove invalid files."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import add
@@ -19,9 +19,8 @@ from sparkwright.storage.files import (
 )
 
 from ._distributed import DistributedDataSet
-from ._expected import Expected, Shapes, expected_shapes
 from ._exported import ExportedDataSet
-from ._manifest import MANIFEST_NAME
+from ._manifest import MANIFEST_NAME, Manifest
 from ._skipped import ValidationResult
 from .dataset import DataSet
 from .loaders import Loader, MinibatchSource, checked_dataset, load, problem_of, read_ahead
@@ -30,6 +29,8 @@ from .paths import FileToRead, check_visible, export_at, find_files, is_rdd
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Shape = Sequence[int | None]
+Shapes = Shape | Mapping[str, Shape]
 OnInvalid = Literal["keep", "delete"]
 _FILES_A_TASK = 64
 _REASONS = {
@@ -78,8 +79,8 @@ def validate(
         print(sw.data.validate("exports/train", spark=spark, features_shape=(28, 28, 1)))
     """
     expected = Expected(
-        features=expected_shapes("features_shape", features_shape),
-        labels=expected_shapes("labels_shape", labels_shape),
+        features=_expected_shapes("features_shape", features_shape),
+        labels=_expected_shapes("labels_shape", labels_shape),
         labels_required=labels_required,
     )
     _check_options(where, on_invalid)
@@ -99,6 +100,25 @@ def validate(
     return total.result + _clear(where, total)
 
 
+def _expected_shapes(option: str, shapes: Any) -> dict[str, tuple[int, ...]] | None:
+    if shapes is None:
+        return None
+    named: Any = shapes if isinstance(shapes, Mapping) else {"": shapes}
+    try:
+        found = {
+            str(name): tuple(-1 if n is None else int(n) for n in shape)
+            for name, shape in named.items()
+        }
+    except (TypeError, ValueError):
+        found = {"": (0,)}
+    if any(n == 0 or n < -1 for shape in found.values() for n in shape):
+        raise ConfigurationError(
+            f"`{option}` must be a shape of one example: lengths of at least 1, None or -1 for any "
+            f"length; or a dict name -> shape. Received: {option}={shapes!r}."
+        )
+    return found
+
+
 def _check_options(where: Any, on_invalid: str) -> None:
     check_choice("on_invalid", on_invalid, get_args(OnInvalid))
     if on_invalid != "keep" and isinstance(where, (DataSet, DistributedDataSet)):
@@ -106,6 +126,66 @@ def _check_options(where: Any, on_invalid: str) -> None:
             "only files can be deleted. Received: "
             f"on_invalid={on_invalid!r} for a {type(where).__name__}."
         )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Expected:
+    """Required shapes of every item: name ("" if there is only one) -> shape; None: not checked."""
+
+    features: dict[str, tuple[int, ...]] | None = None
+    labels: dict[str, tuple[int, ...]] | None = None
+    labels_required: bool = True
+
+    def completed(self, manifest: Manifest) -> "Expected":
+        """Return a copy in which the manifest's values replace missing ones."""
+        shapes: dict[str, dict[str, tuple[int, ...]]] = {"features": {}, "labels": {}}
+        for column, (_, shape) in manifest.columns.items():
+            group, _, name = column.partition("/")
+            if group in shapes:
+                shapes[group][name] = shape
+        return Expected(
+            features=self.features or shapes["features"],
+            labels=self.labels or shapes["labels"],
+            labels_required=self.labels_required and bool(shapes["labels"]),
+        )
+
+    def check(self, dataset: DataSet, name: str, items: int) -> ValidationResult:
+        """Validate `dataset`; a problem counts as `items` invalid items."""
+        found = self._problem(dataset)
+        if found is None:
+            return ValidationResult(total=items, valid=items)
+        reason, message = found
+        return ValidationResult(total=items, **{reason: items}, first=(f"{name}: {message}",))
+
+    def _problem(self, dataset: DataSet) -> tuple[str, str] | None:
+        groups = (
+            ("features", dataset.features, self.features or {}),
+            ("labels", dataset.labels, self.labels or {}),
+        )
+        for group, arrays, shapes in groups:
+            if not arrays and (shapes or self.labels_required):
+                return f"missing_{group}", f"it has no {group}"
+            missing = sorted(set(shapes) - set(arrays))
+            if arrays and missing and "" not in shapes:
+                names = sorted(arrays)
+                return f"missing_{group}", f"it has the {group} {names}, not {missing}"
+        for group, arrays, shapes in groups:
+            for name, array in arrays.items():
+                wanted, found = shapes.get(name, shapes.get("")), array.shape[1:]
+                if wanted is not None and not _fits(found, wanted):
+                    message = f"{group} {name!r} have the shape {_text(found)}, not {_text(wanted)}"
+                    return f"invalid_{group}", message
+        return None
+
+
+def _fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:
+    return len(shape) == len(wanted) and all(
+        length in (-1, found) for found, length in zip(shape, wanted, strict=True)
+    )
+
+
+def _text(shape: Sequence[int]) -> str:
+    return "(" + ", ".join("any" if n == -1 else str(n) for n in shape) + ")"
 
 
 # -- checking files

@@ -100,10 +100,6 @@ def group_by_size(sizes: Sequence[int], groups: int) -> list[list[int]]:
     """Group consecutive indices into at most `groups` non-empty groups of similar total size.
 
     If all sizes are 0, the groups have similar numbers of indices.
-
-    Example:
-        >>> group_by_size([4, 1, 1, 2], 2)
-        [[0], [1, 2, 3]]
     """
     found: list[list[int]] = []
     if not any(sizes):

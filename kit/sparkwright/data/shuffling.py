@@ -183,7 +183,7 @@ def _permuted(
         if all(dataset.layout == datasets[0].layout for dataset in datasets):
             datasets = [DataSet.concatenate(datasets).take(order)]
         else:
-            singles = [one for dataset in datasets for one in dataset.split()]
+            singles = [one for dataset in datasets for one in dataset.batches(1)]
             datasets = [singles[number] for number in order]
         yield from to_chunks(datasets)
 
