@@ -17,9 +17,9 @@ from tests.data.record_samples import write_tfrecord
 
 import sparkwright as sw
 from sparkwright.data import DataSource, browse, guess_source, preview
-from sparkwright.data._browsing import parent_of, run_with_timeout
 from sparkwright.data._csv_format import number_of
 from sparkwright.data._data_preview import summarize_column
+from sparkwright.data._previewing import parent_of, run_with_timeout
 from sparkwright.data.formats import guess_format
 from sparkwright.data.guessing import guess_csv, guess_label, guess_task
 from sparkwright.errors import ConfigurationError, RunTimeoutError

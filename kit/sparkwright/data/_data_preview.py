@@ -238,10 +238,10 @@ class DataPreview:
         if self.looked_at >= self.in_all and not self.is_estimate:
             unit = self.unit if self.in_all == 1 else several
             return f"all {self.in_all:,} {unit}" if self.in_all > 1 else f"{self.in_all:,} {unit}"
-        about = f"about {rounded(self.in_all):,}" if self.is_estimate else f"{self.in_all:,}"
+        # An estimate has two significant digits.
+        about = (
+            f"about {int(float(f'{self.in_all:.2g}')):,}"
+            if self.is_estimate
+            else f"{self.in_all:,}"
+        )
         return f"{first}{self.looked_at:,} of {about} {several}"
-
-
-def rounded(count: int) -> int:
-    """Round an estimate to two significant digits."""
-    return int(float(f"{count:.2g}"))

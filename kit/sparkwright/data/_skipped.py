@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -166,10 +166,6 @@ class ValidationResult:
         width = max(len(text) for text, _ in shown)
         table = [f"{text:<{width}}  {count:>12,}" for text, count in shown]
         return "\n".join([*table, *(f"  {message}" for message in self.first)])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Convert to JSON types."""
-        return asdict(self) | {"first": list(self.first)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

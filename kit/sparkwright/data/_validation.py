@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from operator import add
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -11,12 +11,7 @@ from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.jobs import collect
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_choice
-from sparkwright.storage.files import (
-    is_folder,
-    join,
-    remove,
-    write_bytes,
-)
+from sparkwright.storage.files import exists, is_folder, join, remove, write_bytes
 
 from ._distributed import DistributedDataSet
 from ._exported import ExportedDataSet
@@ -83,7 +78,12 @@ def validate(
         labels=_expected_shapes("labels_shape", labels_shape),
         labels_required=labels_required,
     )
-    _check_options(where, on_invalid)
+    check_choice("on_invalid", on_invalid, get_args(OnInvalid))
+    if on_invalid != "keep" and isinstance(where, DataSet | DistributedDataSet):
+        raise ConfigurationError(
+            "only files can be deleted. Received: "
+            f"on_invalid={on_invalid!r} for a {type(where).__name__}."
+        )
     if isinstance(where, DataSet):
         return expected.check(where, "the data set", len(where))
     if isinstance(where, DistributedDataSet):
@@ -94,10 +94,9 @@ def validate(
         )
         return found or ValidationResult()
     checked = _checked(where, expected, loader, spark, clearing=on_invalid != "keep")
-    total = sum(checked, CheckedFiles())
-    if on_invalid == "keep" or not total.result.invalid:
-        return total.result
-    return total.result + _clear(where, total)
+    total = sum((result for result, _ in checked), ValidationResult())
+    bad = [url for _, urls in checked for url in urls]
+    return total + _clear(where, bad) if bad else total
 
 
 def _expected_shapes(option: str, shapes: Any) -> dict[str, tuple[int, ...]] | None:
@@ -117,15 +116,6 @@ def _expected_shapes(option: str, shapes: Any) -> dict[str, tuple[int, ...]] | N
             f"length; or a dict name -> shape. Received: {option}={shapes!r}."
         )
     return found
-
-
-def _check_options(where: Any, on_invalid: str) -> None:
-    check_choice("on_invalid", on_invalid, get_args(OnInvalid))
-    if on_invalid != "keep" and isinstance(where, (DataSet, DistributedDataSet)):
-        raise ConfigurationError(
-            "only files can be deleted. Received: "
-            f"on_invalid={on_invalid!r} for a {type(where).__name__}."
-        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -191,20 +181,8 @@ def _text(shape: Sequence[int]) -> str:
 # -- checking files
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CheckedFiles:
-    """The result for several files; `+` merges two results."""
-
-    result: ValidationResult = field(default_factory=ValidationResult)
-    invalid: tuple[str, ...] = ()  # URLs of existing files, if they will be removed
-    missing: tuple[str, ...] = ()  # URLs of missing files, if the manifest will be rewritten
-
-    def __add__(self, other: "CheckedFiles") -> "CheckedFiles":
-        return CheckedFiles(
-            result=self.result + other.result,
-            invalid=self.invalid + other.invalid,
-            missing=self.missing + other.missing,
-        )
+# The result for several files, and the URLs of invalid and missing ones if these will be removed.
+Checked = tuple[ValidationResult, list[str]]
 
 
 def _checked(
@@ -214,7 +192,7 @@ def _checked(
     spark: "SparkSession | None",
     *,
     clearing: bool,
-) -> list[CheckedFiles]:
+) -> list[Checked]:
     check = partial(_check_files, expected=expected, loader=loader, clearing=clearing)
     if is_rdd(where):
         if spark is None:
@@ -243,21 +221,16 @@ def _checked(
 
 def _check_files(
     files: Iterable[FileToRead], *, expected: Expected, loader: Loader | None, clearing: bool
-) -> Iterator[CheckedFiles]:
-    check = partial(_check_file, expected=expected, loader=loader, clearing=clearing)
-    yield sum(read_ahead(files, check), CheckedFiles())
+) -> Iterator[Checked]:
+    total, bad = ValidationResult(), list[str]()
 
+    def check(file: FileToRead) -> tuple[str, ValidationResult]:
+        return file.url, _result_of(file, expected, loader, clearing=clearing)
 
-def _check_file(
-    file: FileToRead, *, expected: Expected, loader: Loader | None, clearing: bool
-) -> CheckedFiles:
-    result = _result_of(file, expected, loader, clearing=clearing)
-    bad = (file.url,) if clearing and result.invalid else ()
-    return CheckedFiles(
-        result=result,
-        invalid=() if result.missing_file else bad,
-        missing=bad if result.missing_file else (),
-    )
+    for url, result in read_ahead(files, check):
+        total += result
+        bad += [url] if clearing and result.invalid else []
+    yield total, bad
 
 
 def _result_of(
@@ -296,20 +269,19 @@ def _result_of(
 # -- removing invalid files: on the driver, as tasks may be retried
 
 
-def _clear(where: Any, checked: CheckedFiles) -> ValidationResult:
+def _clear(where: Any, urls: list[str]) -> ValidationResult:
     """Delete files, and remove these and missing files from an export's manifest."""
-    urls = list(dict.fromkeys(checked.invalid))  # a list may contain duplicates
-    for url in urls:
+    present = list(filter(exists, dict.fromkeys(urls)))  # a list may contain duplicates
+    for url in present:
         remove(url)
     folder = _folder_of(where)
     export = None if folder is None else export_at(folder)
     if export is not None:
         files = join(export.url, export.manifest.folder) + "/"
-        gone = {url.removeprefix(files) for url in (*urls, *checked.missing)}
-        manifest = export.manifest.without(gone)
+        manifest = export.manifest.without({url.removeprefix(files) for url in urls})
         if manifest != export.manifest:
             write_bytes(join(export.url, MANIFEST_NAME), manifest.to_json().encode())
-    return ValidationResult(deleted=len(urls))
+    return ValidationResult(deleted=len(present))
 
 
 def _folder_of(where: Any) -> str | None:
