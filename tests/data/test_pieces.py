@@ -12,12 +12,12 @@ from sparkwright.spark._surveying import survey_partitions
 
 
 @given(st.lists(st.integers(0, 100), max_size=40), st.integers(1, 12))
-def test_groups_hold_every_index_once_and_in_order(sizes, groups):
-    found = group_by_size(sizes, groups)
+def test_groups_hold_every_item_once_and_in_order(sizes, groups):
+    found = group_by_size(range(len(sizes)), sizes, groups)
     assert [index for group in found for index in group] == list(range(len(sizes)))
     assert len(found) == max(1, min(groups, len(sizes)))
     assert not sizes or all(found)
-    equal = [len(group) for group in group_by_size([7] * len(sizes), groups)]
+    equal = [len(group) for group in group_by_size(sizes, [7] * len(sizes), groups)]
     assert max(equal) - min(equal) <= 1
 
 

@@ -139,8 +139,8 @@ def url_groups(
 ) -> list[list[str]]:
     """Return the URLs of each partition."""
     sizes = [file.size_bytes for file in files]
-    groups = group_by_size(sizes, partition_count(spark, sizes, partitions))
-    return [[files[i].url for i in group] for group in groups]
+    urls = [file.url for file in files]
+    return group_by_size(urls, sizes, partition_count(spark, sizes, partitions))
 
 
 def fingerprint_of(

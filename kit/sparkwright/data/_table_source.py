@@ -61,8 +61,7 @@ class TableSource:
         pieces = self.reader.pieces(self.files, piece_bytes(self.files, parallelism))
 
         def survey(names: tuple[str, ...]) -> Survey:
-            groups = group_by_size([piece.size_bytes for piece in pieces], parallelism)
-            shares = [[pieces[index] for index in group] for group in groups]
+            shares = group_by_size(pieces, [p.size_bytes for p in pieces], parallelism)
             rdd = (
                 context_of(spark)
                 .parallelize(shares, len(shares))
