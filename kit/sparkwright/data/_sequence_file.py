@@ -35,7 +35,7 @@ from ._record_bytes import (
     encode_vint,
     unpack,
 )
-from ._skipped import SkipLog, refuse
+from ._skipped import SkipLog, plain_error
 
 Compression = Literal["record", "block"]
 # (offset of the record or its block, key, value); key and value as encoded by Hadoop.
@@ -50,7 +50,7 @@ _BLOCK_BYTES = 1_000_000
 _SEARCHED_BYTES = _WRITE_BYTES = 1 << 20
 
 
-STRICT = SkipLog("raise", refuse)
+STRICT = SkipLog("raise", plain_error)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -20,7 +20,7 @@ from ._image_decoding import (
     images_of,
     rows_at_once,
 )
-from ._skipped import SkipLog, refuse
+from ._skipped import SkipLog, plain_error
 from ._table_schema import TableSchema
 from ._table_source import MOST_VALUES, check_inferred
 from .chunks import cut, error_to_bytes, errors_as_chunks, to_bytes, to_chunks
@@ -177,7 +177,7 @@ def _by_schema(frame: "DataFrame", schema: TableSchema) -> DistributedDataSet:
 
     def examples(batch: Any) -> DataSet | None:
         refuse_missing(batch, schema, library="Spark")
-        log = SkipLog("raise", refuse)
+        log = SkipLog("raise", plain_error)
         return examples_of(batch, schema, lambda row: f"row {row + 1} of a batch", log)
 
     data = in_arrow(selected(frame, schema.used), examples)

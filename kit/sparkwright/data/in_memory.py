@@ -15,7 +15,7 @@ from ._column_choice import schema_of
 from ._columnar import is_nested, shape_of
 from ._filling import fill_missing
 from ._local_data import LocalData
-from ._skipped import SkipLog, Skipped, refuse
+from ._skipped import SkipLog, Skipped, plain_error
 from ._table_files import ColumnOptions
 from ._table_schema import Statistic, TableSchema
 from ._table_source import LocalTable, check_no_choice
@@ -263,7 +263,7 @@ def _shapes(table: Any, kinds: Mapping[str, Any], names: Sequence[str]) -> Any:
 
 def _read(table: Any, schema: TableSchema) -> LocalTable:
     refuse_missing(table, schema, library="pandas")
-    log = SkipLog("raise", refuse)
+    log = SkipLog("raise", plain_error)
     found = (
         None
         if not table.num_rows
