@@ -8,9 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from sparkwright.data import DataSet
-from sparkwright.data._record_bytes import LONG, TEXT, encode_text, encode_vint
-from sparkwright.data._record_examples import DTYPES
 from sparkwright.data._record_files import RecordPiece, cut_files, read_sequences, sequence_files
+from sparkwright.data._record_values import DTYPES, LONG, TEXT, encode_text, encode_vint
 from sparkwright.data._sequence_file import write_sequence
 from sparkwright.data._tfrecord import checksum, example_class, read_tfrecords
 from sparkwright.data.pieces import SkipLog

@@ -22,9 +22,8 @@ from tests.data.record_samples import (
 
 import sparkwright as sw
 from sparkwright.data import MapFileReader, write_map_file, write_sequence_file
-from sparkwright.data._record_bytes import BYTES, LONG, TEXT, encode_text, encode_vint
-from sparkwright.data._record_examples import NOTE
 from sparkwright.data._record_files import RecordPiece, cut_files, read_sequences
+from sparkwright.data._record_values import BYTES, LONG, NOTE, TEXT, encode_text, encode_vint
 from sparkwright.data._sequence_file import ESCAPE
 from sparkwright.data._tfrecord import checksum, read_tfrecords
 from sparkwright.data.pieces import SkipLog

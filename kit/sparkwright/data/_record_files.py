@@ -13,8 +13,17 @@ from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage.listing import StoredFile, list_files
 
 from ._distributed import DistributedDataSet
-from ._record_bytes import BYTES, DECODERS, Decoders
-from ._record_examples import NOTE, Row, example_decoder, example_of, from_rows, read_columns_note
+from ._record_values import (
+    BYTES,
+    DECODERS,
+    NOTE,
+    Decoders,
+    Row,
+    example_decoder,
+    example_of,
+    from_rows,
+    read_columns_note,
+)
 from ._sequence_file import SequenceHeader, opened
 from .chunks import CHUNK_BYTES
 from .dataset import DataSet

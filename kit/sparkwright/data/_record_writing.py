@@ -14,9 +14,8 @@ from sparkwright.storage.files import absolute, exists, join, write_atomically, 
 from sparkwright.storage.listing import list_entries
 
 from ._distributed import DistributedDataSet
-from ._record_bytes import BYTES, LONG
-from ._record_examples import NOTE, columns_note, encode_examples, layout_of
 from ._record_files import DATA, INDEX
+from ._record_values import BYTES, LONG, NOTE, columns_note, encode_examples, layout_of
 from ._sequence_file import Compression, write_sequence
 from .chunks import cut, datasets_of, from_bytes
 from .dataset import DataSet

@@ -26,7 +26,7 @@ from sparkwright.errors import DataError
 from sparkwright.storage.files import open_to_read
 from sparkwright.storage.listing import StoredFile
 
-from ._record_bytes import (
+from ._record_values import (
     CODECS,
     DEFAULT_CODEC,
     MAX_UNPACKED_BYTES,

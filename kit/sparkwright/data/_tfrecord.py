@@ -21,9 +21,8 @@ from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage.files import open_to_read
 
 from ._distributed import DistributedDataSet
-from ._record_bytes import MAX_UNPACKED_BYTES
-from ._record_examples import Row, example_of, row_of
 from ._record_files import RecordPiece, check_functions, examples_of, from_records, some_files
+from ._record_values import MAX_UNPACKED_BYTES, Row, example_of, row_of
 from .dataset import Array, DataSet
 from .pieces import OnError, SkipLog
 from .wording import session_first
