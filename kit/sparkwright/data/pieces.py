@@ -42,6 +42,7 @@ def from_pieces(
     class_names: Mapping[str, Sequence[str]] | None = None,
 ) -> DistributedDataSet:
     """Create a data set by applying `read` to picklable `pieces`, in order; `sizes` in bytes."""
+    check_on_error(on_error)
     return read_groups(
         spark,
         group_by_size(pieces, sizes, partition_count(spark, sizes, partitions)),
