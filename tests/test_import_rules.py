@@ -35,7 +35,7 @@ SHELL_OF_PURE_PACKAGES = {"partitions/execute.py", "timeline/timeline.py"}
 # Packages and their pure modules.
 NAMED = {
     "data": "_alignment _column_choice _csv_format _data_preview _data_split "
-    "_expected _image_labels _join_sources _manifest _record_bytes _record_examples _skipped "
+    "_image_labels _join_sources _manifest _record_values _skipped "
     "_survey _table_schema _tensors classes column_statistics dataset guessing texts wording",
     "advice": "_advice _alternatives _load _memory _predict _tables",
     "doctor": "_diagnosis _findings _rules _version_rules",

@@ -8,11 +8,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from sparkwright.data import DataSet
-from sparkwright.data._record_bytes import LONG, TEXT, encode_text, encode_vint
-from sparkwright.data._record_examples import DTYPES
 from sparkwright.data._record_files import RecordPiece, cut_files, read_sequences, sequence_files
+from sparkwright.data._record_values import DTYPES, LONG, TEXT, encode_text, encode_vint
 from sparkwright.data._sequence_file import write_sequence
-from sparkwright.data._tfrecord import read_tfrecords, stored_layout
+from sparkwright.data._tfrecord import checksum, example_class, read_tfrecords
 from sparkwright.data.pieces import SkipLog
 from sparkwright.storage.listing import list_files
 
@@ -92,12 +91,38 @@ def read_records_of(path, log=None, *, pieces=3, joined=True, **options):
     return DataSet.concatenate(found) if joined else found
 
 
-def read_tfrecords_of(path, log=None, *, specs=(), joined=True, **options):
+def framed(content):
+    """A record of a TFRecord file."""
+    length = struct.pack("<Q", len(content))
+    return b"".join([length, checksum(length), content, checksum(content)])
+
+
+def serialized_example(features):
+    """A serialized tf.train.Example of key -> array, or list of bytes."""
+    example = example_class()()
+    for key, values in features.items():
+        kind = "bytes_list"
+        if isinstance(values, np.ndarray):
+            kind = "float_list" if values.dtype.kind == "f" else "int64_list"
+            values = values.ravel().tolist()
+        getattr(example.features.feature[key], kind).value.extend(values)
+    return example.SerializeToString(deterministic=True)
+
+
+def write_tfrecord(data, folder, pack=bytes):
+    """Write a file of features and labels; `pack` compresses it."""
+    folder.mkdir(exist_ok=True)
+    columns = data.features | data.labels
+    rows = ({key: array[i : i + 1] for key, array in columns.items()} for i in range(len(data)))
+    content = b"".join(framed(serialized_example(row)) for row in rows)
+    (folder / "part-00000.tfrecord").write_bytes(pack(content))
+
+
+def read_tfrecords_of(path, log=None, *, joined=True, **options):
     """The examples of TFRecord files, read without Spark."""
-    files = list_files(str(path))
     log = log or SkipLog("raise")
-    if not options:
-        options = {"specs": specs} if specs else stored_layout(files)
+    options = options or {"features": ["features"], "labels": ["labels"]}
+    files = list_files(str(path))
     pieces = [RecordPiece(file=file, start=0, end=file.size_bytes) for file in files]
     found = [part for piece in pieces for part in read_tfrecords(piece, log, **options)]
     return DataSet.concatenate(found) if joined else found

@@ -13,12 +13,13 @@ from hypothesis import example, given, strategies as st
 from PIL import Image
 from tests.cases import cases
 from tests.data.pictures import folder_of_classes, pixels, write
+from tests.data.record_samples import write_tfrecord
 
 import sparkwright as sw
 from sparkwright.data import DataSource, browse, guess_source, preview
-from sparkwright.data._browsing import parent_of, run_with_timeout
 from sparkwright.data._csv_format import number_of
 from sparkwright.data._data_preview import summarize_column
+from sparkwright.data._previewing import parent_of, run_with_timeout
 from sparkwright.data.formats import guess_format
 from sparkwright.data.guessing import guess_csv, guess_label, guess_task
 from sparkwright.errors import ConfigurationError, RunTimeoutError
@@ -342,7 +343,10 @@ EXAMPLES = sw.DataSet(
 @cases("format", "tfrecord", "sequence_file", "map_file")
 def test_records_show_their_first_examples(tmp_path, format):
     url = str(tmp_path / "records")
-    getattr(sw.data, f"write_{format}")(EXAMPLES, url)
+    if format == "tfrecord":
+        write_tfrecord(EXAMPLES, tmp_path / "records")
+    else:
+        getattr(sw.data, f"write_{format}")(EXAMPLES, url)
     records = preview(DataSource(format=format, url=url))
     assert (records.problems, records.looked_at, records.unit) == ((), 20, "example")
     assert records.rows[0] == ("[0, 1, 2]", "0")

@@ -62,15 +62,15 @@ def test_multi_data_set_is_data_set():
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=6), st.integers(1, 8))
-def test_split_merge_and_batches_keep_every_example_once(sizes, size):
+def test_merge_and_batches_keep_every_example_once(sizes, size):
     whole = example_set(sum(sizes))
     edges = np.cumsum([0, *sizes]).tolist()
     parts = [whole.take(slice(a, b)) for a, b in itertools.pairwise(edges)]
     assert_same(DataSet.merge(parts), whole)
     if sum(sizes):
-        assert_same(DataSet.merge(whole.split()), whole)
+        assert_same(DataSet.merge(list(whole.batches(1))), whole)
         assert_same(DataSet.concatenate(list(batched(parts, size))), whole)
-    assert [len(one) for one in whole.split()] == [1] * len(whole)
+    assert [len(one) for one in whole.batches(1)] == [1] * len(whole)
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=6))

@@ -187,10 +187,10 @@ def test_items_skipped_while_reading_are_counted(spark, tmp_path):
 
 @pytest.mark.thorough
 def test_rdd_of_paths_keeps_its_partitions(spark, tmp_path):
-    export = partitioned(spark, [[20]]).export(str(tmp_path / "e"), batch_size=4)
-    paths = sw.data.list_paths(str(tmp_path / "e"), spark=spark)
+    partitioned(spark, [[20]]).export(str(tmp_path / "e"), batch_size=4)
+    paths = spark.sparkContext.parallelize(sw.data.list_paths(str(tmp_path / "e")), 3)
     paths.saveAsTextFile(str(tmp_path / "paths"))
-    read = sw.data.from_minibatches(spark, spark.sparkContext.parallelize(export.paths, 3))
+    read = sw.data.from_minibatches(spark, paths)
     assert read.rdd.getNumPartitions() == 3
     assert read.collect().labels["labels"].tolist() == list(range(20))
     read = sw.data.from_minibatches(spark, str(tmp_path / "paths"))

@@ -104,7 +104,7 @@ def test_missing_session_argument_raises(call):
         call()
 
 
-@cases("write", sw.data.write_sequence_file, sw.data.write_map_file, sw.data.write_tfrecord)
+@cases("write", sw.data.write_sequence_file, sw.data.write_map_file)
 def test_records_are_written_from_a_pair_of_arrays(tmp_path, write):
     features, labels = np.ones((4, 3), np.float32), np.arange(4)
     assert write((features, labels), str(tmp_path / "pair")) == 4

@@ -12,12 +12,12 @@ from sparkwright.spark._surveying import survey_partitions
 
 
 @given(st.lists(st.integers(0, 100), max_size=40), st.integers(1, 12))
-def test_groups_hold_every_index_once_and_in_order(sizes, groups):
-    found = group_by_size(sizes, groups)
+def test_groups_hold_every_item_once_and_in_order(sizes, groups):
+    found = group_by_size(range(len(sizes)), sizes, groups)
     assert [index for group in found for index in group] == list(range(len(sizes)))
     assert len(found) == max(1, min(groups, len(sizes)))
     assert not sizes or all(found)
-    equal = [len(group) for group in group_by_size([7] * len(sizes), groups)]
+    equal = [len(group) for group in group_by_size(sizes, [7] * len(sizes), groups)]
     assert max(equal) - min(equal) <= 1
 
 
@@ -55,7 +55,7 @@ ACTIONS = {
     "survey": lambda data, _: survey_partitions(data),
     # The data is read first in the map stage of a shuffle.
     "shuffle": lambda data, _: counted(data).shuffle(seed=0).collect(),
-    "write parts": lambda data, url: sw.data.write_tfrecord(
+    "write parts": lambda data, url: sw.data.write_sequence_file(
         counted(data), url, examples_per_part=2
     ),
     # A task of its own merges the summaries of 32 partitions.

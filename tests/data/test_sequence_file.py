@@ -20,8 +20,15 @@ from tests.data.record_samples import (
 
 import sparkwright as sw
 from sparkwright.data import DataSet, from_sequence_file, write_sequence_file
-from sparkwright.data._record_bytes import BYTES, DECODERS, TEXT
-from sparkwright.data._record_examples import encode_examples, example_decoder, from_rows, layout_of
+from sparkwright.data._record_values import (
+    BYTES,
+    DECODERS,
+    TEXT,
+    encode_examples,
+    example_decoder,
+    from_rows,
+    layout_of,
+)
 from sparkwright.data._sequence_file import ESCAPE, SequenceFileReader
 
 COMPRESSIONS = [None, "record", "block"]
@@ -81,7 +88,7 @@ def test_byte_ranges_yield_each_record_once(compression, data):
 
 @cases("compression", *COMPRESSIONS)
 def test_oversized_records_are_not_written(compression, monkeypatch):
-    for module in ("_sequence_file", "_record_bytes"):
+    for module in ("_sequence_file", "_record_values"):
         monkeypatch.setattr(f"sparkwright.data.{module}.MAX_UNPACKED_BYTES", 1000)
     monkeypatch.setattr("sparkwright.data._sequence_file._BLOCK_BYTES", 800)
     pairs = [(b"", b"")] * 25 + [(b"key", bytes(size)) for size in (600, 600, 997)]

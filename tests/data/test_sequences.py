@@ -72,7 +72,7 @@ def test_many_small_files_become_few_spark_records(spark, tmp_path):
     for number, name in enumerate(names):
         (tmp_path / "many" / f"{number}.csv").write_text(f"{number},{name}\n{number},{name}\n")
     data = sw.data.from_csv_sequences(
-        spark, str(tmp_path / "many"), labels="f1", label_per="sequence", classes="infer"
+        spark, str(tmp_path / "many"), labels="column_1", label_per="sequence", classes="infer"
     )
     assert data.rdd.count() == 4
     found = data.collect()
@@ -146,16 +146,16 @@ def test_labels_are_read_from_the_same_file(tmp_path):
     np.testing.assert_array_equal(found.features["features"], padded([a[:, :2] for a in arrays], 5))
     np.testing.assert_array_equal(found.labels["labels"], padded([a[:, 2] for a in arrays], 5))
     np.testing.assert_array_equal(found.labels_masks["labels"], masks(arrays, 5))
-    several = read(url, labels=[1, 2], features=["f0", "f1"])
+    several = read(url, labels=[1, 2], features=["column_0", "column_1"])
     np.testing.assert_array_equal(several.labels["labels"], padded([a[:, 1:] for a in arrays], 5))
     assert several.features["features"].shape == (4, 5, 2)
 
 
 def test_label_per_sequence_is_the_last_of_its_file(tmp_path):
     url, arrays = written(tmp_path, "x")
-    found = read(url, labels="f0", label_per="sequence")
+    found = read(url, labels="column_0", label_per="sequence")
     np.testing.assert_array_equal(found.labels["labels"], [a[-1, 0] for a in arrays])
-    both = read(url, labels=["f0", "f1"], label_per="sequence")
+    both = read(url, labels=["column_0", "column_1"], label_per="sequence")
     np.testing.assert_array_equal(both.labels["labels"], [a[-1, :2] for a in arrays])
     assert not both.labels_masks
     assert "features" in both.features_masks
@@ -173,13 +173,13 @@ def test_classes_of_each_step_are_read(tmp_path):
     url = texts(tmp_path, "x", "1,up\n2,down\n", "3,up\n", "4,level\n5,up\n")
     found = read(url, labels=1, classes=["up", "down", "level"])
     assert found.labels["labels"].tolist() == [[0, 1], [0, 0], [2, 0]]
-    hot = read(url, labels="f1", classes="infer", one_hot=True)
+    hot = read(url, labels="column_1", classes="infer", one_hot=True)
     assert hot.labels["labels"].shape == (3, 2, 3)
     assert hot.labels["labels"].dtype == np.float32
     names = ["down", "level", "up"]
     assert hot.labels["labels"][0].tolist() == np.eye(3)[[names.index("up"), 0]].tolist()
     assert not hot.labels["labels"][1, 1].any()  # padding belongs to no class
-    listed = read(url, labels=["f1"], classes="infer")
+    listed = read(url, labels=["column_1"], classes="infer")
     assert listed.labels["labels"].shape == (3, 2, 1)
 
 

@@ -58,13 +58,6 @@ def test_empty_or_duplicate_selection_raises(choice, message):
         select_columns(COLUMNS, choice, option="features")
 
 
-def test_former_names_of_unnamed_columns_still_select_them():
-    columns = ("column_0", "column_1", "f0")
-    assert select_columns(columns, ["_c0", "f1", "f0"], option="labels") == columns
-    with pytest.raises(ConfigurationError, match="Received: 'f3', of"):
-        select_columns(columns, "f3", option="labels")
-
-
 def test_features_are_other_columns_and_classes_names_or_a_count():
     found = schema(labels=["b", -1], weights="c")
     assert found.features == {"features": ("a", "d")}

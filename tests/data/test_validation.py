@@ -220,7 +220,6 @@ results = st.builds(
 def test_validation_results_merge_in_any_grouping(one, two, three):
     assert (one + two) + three == one + (two + three)
     assert one + ValidationResult() == one
-    assert ValidationResult(**{**one.to_dict(), "first": one.first}) == one
 
 
 def test_executors_find_the_same_problems_as_one_machine(spark, tmp_path):

@@ -114,7 +114,7 @@ def test_text_is_exported_shuffled_and_inspected(spark, tmp_path):
         f"features/{name}" for name in ("codes", "numbers", "images", "skewed")
     }
     with pytest.raises(sw.DataError, match="in a record file must be one of"):
-        sw.data.write_tfrecord(whole, str(tmp_path / "records"))
+        sw.data.write_sequence_file(whole, str(tmp_path / "records"))
 
 
 def test_text_classifier_trains_predicts_in_sql_and_from_a_file(spark, tmp_path):

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from sparkwright.storage.listing import Entry as Entry
     from sparkwright.storage.model_reading import load_normalizer as load_normalizer
 
-    from ._browsing import Folder as Folder, browse as browse
     from ._data_preview import (
         ColumnPreview as ColumnPreview,
         DataPreview as DataPreview,
@@ -52,7 +51,12 @@ if TYPE_CHECKING:
         from_minibatches as from_minibatches,
         read_minibatches as read_minibatches,
     )
-    from ._previewing import guess_source as guess_source, preview as preview
+    from ._previewing import (
+        Folder as Folder,
+        browse as browse,
+        guess_source as guess_source,
+        preview as preview,
+    )
     from ._record_files import (
         from_map_file as from_map_file,
         from_sequence_file as from_sequence_file,
@@ -77,7 +81,7 @@ if TYPE_CHECKING:
     )
     from ._table_schema import TableSchema as TableSchema
     from ._table_source import LocalTable as LocalTable
-    from ._tfrecord import from_tfrecord as from_tfrecord, write_tfrecord as write_tfrecord
+    from ._tfrecord import from_tfrecord as from_tfrecord
     from ._validation import validate as validate
     from .chunks import (
         batched as batched,

@@ -1,7 +1,8 @@
 """Pad, mask, align and merge sequences of different lengths."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,12 @@ from sparkwright.options import check_choice, check_count
 from ._survey import LengthRange, Survey
 from ._tensors import Array
 
+if TYPE_CHECKING:
+    from ._distributed import DistributedDataSet
+
 Alignment = Literal["equal_length", "start", "end"]
 Mask = NDArray[np.bool_]
+Data = TypeVar("Data", bound="DistributedDataSet")
 
 
 def check_alignment(align: Any, length: Any = None) -> None:
@@ -29,11 +34,6 @@ def pad(
     """Pad or truncate (total, ...) steps of sequences: (n, length, ...) and an (n, length) mask.
 
     `align="end"` pads at the start and keeps the last steps of a longer sequence.
-
-    Example:
-        >>> values, mask = pad(np.array([7, 8, 9]), np.array([1, 2]), 3, align="end")
-        >>> values.tolist(), mask.astype(int).tolist()
-        ([[0, 0, 7], [0, 8, 9]], [[0, 0, 1], [0, 1, 1]])
     """
     counts = np.asarray(lengths, np.int64)
     if len(counts) and counts.max() > length:
@@ -62,10 +62,15 @@ def lengths_of(columns: Mapping[str, Array]) -> Survey:
     return found
 
 
-def padding(
-    found: Survey, names: Iterable[str] | None, length: int | None
-) -> tuple[list[str], int, bool]:
-    """Return names, length and `masked` for `pad_columns`; see `DistributedDataSet.padded`."""
+def padded(data: Data, length: int | None, names: Iterable[str] | None, align: Alignment) -> Data:
+    """See `DistributedDataSet.padded`."""
+    check_alignment(align, length)
+    survey = data.reduce_chunks(
+        lambda chunk, *_: lengths_of(chunk.columns()),
+        Survey.__add__,
+        description="find the longest sequence",
+    )
+    found = survey or Survey()
     # Arrays of different lengths or with masks are certainly sequences.
     certain = [n for n, r in found.lengths.items() if r.masked or not r.is_uniform]
     chosen = certain if names is None else list(names)
@@ -79,6 +84,8 @@ def padding(
             "with `length`, the sequences must have masks or different lengths. Received: arrays "
             f"of one length without masks, {sorted(found.lengths)}. Set `names`."
         )
+    if not chosen:
+        return data
     lengths = found.length_of(chosen)
     target = length or lengths.longest
     if lengths.longest > target:
@@ -86,7 +93,12 @@ def padding(
             f"`length` must be at least the longest sequence, {lengths.longest} steps. "
             f"Received: length={length}."
         )
-    return chosen, target, lengths.masked or lengths.shortest != target
+    masked = lengths.masked or lengths.shortest != target
+    pad_all = partial(pad_columns, names=chosen, length=target, align=align, masked=masked)
+    return data.map_chunks(
+        lambda chunk: type(chunk).from_columns(pad_all(chunk.columns())),
+        step=f"padded {sorted(chosen)} {target} {align} {masked}",
+    )
 
 
 def pad_columns(

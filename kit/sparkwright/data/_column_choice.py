@@ -23,12 +23,7 @@ UNNAMED = re.compile(r"|__index_level_\d+__|Unnamed: \d+")
 
 
 def select_columns(columns: Sequence[str], choice: Any, *, option: str) -> tuple[str, ...]:
-    """Return the names of the selected columns, in the order of `choice`.
-
-    Example:
-        >>> select_columns(["a", "b", "c", "d"], [slice("b", "c"), 0], option="features")
-        ('b', 'c', 'a')
-    """
+    """Return the names of the selected columns, in the order of `choice`."""
     positions = {name: index for index, name in enumerate(columns)}
     parts = choice if isinstance(choice, list | tuple | np.ndarray) else [choice]
     found = [n for part in cast(Sequence[Any], parts) for n in _selected(positions, part, option)]
@@ -43,9 +38,8 @@ def select_columns(columns: Sequence[str], choice: Any, *, option: str) -> tuple
 
 def _selected(positions: Mapping[str, int], part: Any, option: str) -> list[str]:
     if isinstance(part, str):
-        name = part if part in positions else current_name(part)
-        if name in positions:
-            return [name]
+        if part in positions:
+            return [part]
         received = f"{part!r}, of the columns {listed(positions)}"
     elif isinstance(part, int | np.integer) and not isinstance(part, bool):
         if -len(positions) <= part < len(positions):
@@ -61,16 +55,6 @@ def _selected(positions: Mapping[str, int], part: Any, option: str) -> list[str]
             f"Received: {option}={part!r}."
         )
     raise ConfigurationError(f"`{option}` must select existing columns. Received: {received}.")
-
-
-def current_name(name: str) -> str:
-    """Convert a headerless column's name of earlier versions, such as `f3` or `_c3`.
-
-    Example:
-        >>> current_name("f3"), current_name("age")
-        ('column_3', 'age')
-    """
-    return re.sub(r"^(?:f|_c)(\d+)$", r"column_\1", name)
 
 
 def _sliced(positions: Mapping[str, int], part: slice, option: str) -> list[str]:
@@ -185,12 +169,7 @@ COLUMN_OPTIONS = {
 
 
 def sort_values(values: Iterable[str]) -> tuple[str, ...]:
-    """Sort as numbers if all values are finite numbers, otherwise as text.
-
-    Example:
-        >>> sort_values({"10", "9"}), sort_values({"10", "9", "x"})
-        (('9', '10'), ('10', '9', 'x'))
-    """
+    """Sort as numbers if all values are finite numbers, otherwise as text."""
     try:
         numbers = {value: float(value) for value in values}
     except ValueError:

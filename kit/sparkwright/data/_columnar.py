@@ -1,7 +1,7 @@
 """Read Parquet and Arrow files: typed columns, nested arrays, row numbers in messages."""
 
 import contextlib
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -61,9 +61,8 @@ class ColumnarReader:
             trouble = trouble or message
         raise DataError(trouble or f"{files[0].url} must have columns. Received: none.")
 
-    def taking(self, used: Sequence[str], texts: Iterable[str]) -> "ColumnarReader":
-        """Return a reader of the columns `used`; `texts` is ignored, as the files have types."""
-        del texts
+    def taking(self, used: Sequence[str], _texts: object) -> "ColumnarReader":
+        """Return a reader of the columns `used`; the types are those of the files."""
         return replace(self, used=tuple(used))
 
     def shapes(

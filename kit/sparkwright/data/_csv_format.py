@@ -178,12 +178,7 @@ class CsvFormat(Configuration):
         return quotes if np.take(fits, beside).all() else None
 
     def doubled(self, text: bytes) -> bytes:
-        """Return a text with doubled quotes in place of escaped ones.
-
-        Example:
-            >>> CsvFormat(escape="^", quote="'").doubled(b"'it^'s a^b'")
-            b"'it''s a^b'"
-        """
+        """Return a text with doubled quotes in place of escaped ones."""
         if not self._has_escapes(text):
             return text
         sign, quote = (self.escape or "").encode(), (self.quote or "").encode()
@@ -218,35 +213,20 @@ class CsvFormat(Configuration):
 
 
 def beginning(line: bytes) -> str:
-    r"""Return the first 40 characters of a line, for messages.
-
-    Example:
-        >>> print(beginning(b"a,\xff\n"))
-        'a,\\xff'
-    """
+    """Return the first 40 characters of a line, for messages."""
     text = line[:160].rstrip(b"\r\n").decode(errors="backslashreplace")
     return repr(text[:40]) + (" …" if len(text) > 40 else "")
 
 
 def readable(field: str) -> str:
-    r"""Return a field of a `Record` with invalid UTF-8 as escapes.
-
-    Example:
-        >>> print(readable("a\udcff"))
-        a\xff
-    """
+    """Return a field of a `Record` with invalid UTF-8 as escapes."""
     if field.isascii():
         return field
     return field.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def number_of(text: str) -> float | None:
-    """Parse `text` as a number as PyArrow's parser does; None if it is not a number.
-
-    Example:
-        >>> number_of(" 1e3 "), number_of("1_000"), number_of("n/a")
-        (1000.0, None, None)
-    """
+    """Parse `text` as a number as PyArrow's parser does; None if it is not a number."""
     given = text.strip(" \t")
     if not given.isascii() or "_" in given or given != given.strip():
         return None
@@ -257,22 +237,12 @@ def number_of(text: str) -> float | None:
 
 
 def compression_of(url: str) -> str | None:
-    """Return the codec given by the extension of `url`, or None.
-
-    Example:
-        >>> compression_of("a/b.csv.gz"), compression_of("a/b.csv")
-        ('gzip', None)
-    """
+    """Return the codec given by the extension of `url`, or None."""
     return next((codec for end, codec in _COMPRESSED.items() if url.lower().endswith(end)), None)
 
 
 def line_count(text: bytes) -> int:
-    r"""Count the line ends in `text`: `\n`, `\r\n` or `\r`.
-
-    Example:
-        >>> line_count(b"a\r\nb\nc\rd")
-        3
-    """
+    r"""Count the line ends in `text`: `\n`, `\r\n` or `\r`."""
     # Several times as fast as `bytes.count`.
     lines = int(np.count_nonzero(np.frombuffer(text, np.uint8) == _LINE_FEED))
     returns = text.count(b"\r") if b"\r" in text else 0

@@ -64,13 +64,7 @@ class ColumnPreview:
 
 
 def summarize_column(name: str, values: Sequence[str | None]) -> ColumnPreview:
-    """Summarize a column of strings; None and NaN are missing values.
-
-    Example:
-        >>> look = summarize_column("age", ["31", "40", None, "old", "28", "35", "36"])
-        >>> look.kind, look.mean, look.missing
-        ('integer', 34.0, 1)
-    """
+    """Summarize a column of strings; None and NaN are missing values."""
     counts = Counter(text for text in values if text is not None)
     numbers: dict[str, float] = {}
     for text in list(counts):
@@ -244,15 +238,10 @@ class DataPreview:
         if self.looked_at >= self.in_all and not self.is_estimate:
             unit = self.unit if self.in_all == 1 else several
             return f"all {self.in_all:,} {unit}" if self.in_all > 1 else f"{self.in_all:,} {unit}"
-        about = f"about {rounded(self.in_all):,}" if self.is_estimate else f"{self.in_all:,}"
+        # An estimate has two significant digits.
+        about = (
+            f"about {int(float(f'{self.in_all:.2g}')):,}"
+            if self.is_estimate
+            else f"{self.in_all:,}"
+        )
         return f"{first}{self.looked_at:,} of {about} {several}"
-
-
-def rounded(count: int) -> int:
-    """Round an estimate to two significant digits.
-
-    Example:
-        >>> rounded(120_400), rounded(87)
-        (120000, 87)
-    """
-    return int(float(f"{count:.2g}"))

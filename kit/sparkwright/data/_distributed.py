@@ -2,19 +2,16 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from sparkwright.cluster.engine_shipping import ship_engine
 from sparkwright.cluster.jobs import collect, storage_level
 
-from ._alignment import check_alignment, lengths_of, pad_columns, padding
+from ._alignment import Alignment, padded
 from ._exported import ExportedDataSet
 from ._reducing import SkipTracker, reduced
 from ._skipped import Skipped
 from ._splitting import (
-    Counts,
-    Part,
     apportion,
     equal_sizes,
     sample_sizes,
@@ -23,7 +20,7 @@ from ._splitting import (
     split_to_sizes,
 )
 from ._statistics import DataStatistics, label_balance_of, statistics_of
-from ._survey import Survey
+from ._table_schema import TableSchema
 from .chunks import errors_as_chunks, from_bytes, to_chunks
 from .dataset import DataSet, Merge, Summarize, Summary, check_integer
 from .export import export
@@ -32,9 +29,6 @@ from .shuffling import count_examples, shuffle
 if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import DataFrame, SparkSession
-
-    from ._alignment import Alignment
-    from ._table_schema import TableSchema
 
 
 class DistributedDataSet:
@@ -61,24 +55,17 @@ class DistributedDataSet:
         counts: tuple[int, ...] | None = None,
         fingerprint: str | None = None,
         class_names: Mapping[str, Sequence[str]] | None = None,
-        skip_tracker: "SkipTracker | None" = None,
+        skip_tracker: SkipTracker | None = None,
     ) -> None:
         """Create from an RDD of chunks; users call `from_csv`, `from_arrays` and similar instead.
 
-        Args:
-            spark: the session.
-            rdd: RDD of Arrow IPC streams.
-            counts: examples of each partition; default None: counted on demand.
-            fingerprint: default None: unknown.
-            class_names: default none.
-            skip_tracker: counter of skipped items; default None: the source skips nothing.
+        `counts` are the examples of each partition; default None: counted on demand.
+        `skip_tracker` counts the items that the source skips; default None: it skips nothing.
         """
         ship_engine(spark)  # the user may run actions on the RDD
         self.spark, self.rdd = spark, rdd
-        self.fingerprint = fingerprint
+        self.fingerprint, self._counts, self._skip_tracker = fingerprint, counts, skip_tracker
         self.class_names = {name: tuple(names) for name, names in (class_names or {}).items()}
-        self._counts = counts
-        self._skip_tracker = skip_tracker
         self.schema: TableSchema | None = None
         self.keys: DataFrame | None = None
 
@@ -97,9 +84,8 @@ class DistributedDataSet:
                 fingerprint.
             counts: examples of each partition, if known.
         """
-        made = None
-        if self.fingerprint is not None:
-            made = hashlib.sha256(f"{self.fingerprint}\n{step}".encode()).hexdigest()
+        known = self.fingerprint
+        made = known and hashlib.sha256(f"{known}\n{step}".encode()).hexdigest()
         derived = type(self)(
             self.spark,
             rdd,
@@ -151,12 +137,7 @@ class DistributedDataSet:
         return reduced(self.spark, self.rdd, summarize, merge, description=description)[0]
 
     def export(
-        self,
-        url: str,
-        *,
-        batch_size: int,
-        overwrite: bool = False,
-        reuse: bool = True,
+        self, url: str, *, batch_size: int, overwrite: bool = False, reuse: bool = True
     ) -> ExportedDataSet:
         """Write the examples as files of exactly `batch_size` examples, published atomically.
 
@@ -167,8 +148,8 @@ class DistributedDataSet:
             url: an empty or new folder in any store that all executors can reach.
             batch_size: examples per file.
             overwrite: replace an existing export; default False.
-            reuse: keep an existing export of the same data (same fingerprint) and batch size, and
-                write nothing; default True. The result then has `reused=True`.
+            reuse: keep an existing export of the same data (same fingerprint) and batch size, with
+                `reused=True` in the result; default True.
 
         Raises:
             ConfigurationError: if `url` holds anything else, or executors cannot reach it.
@@ -190,8 +171,7 @@ class DistributedDataSet:
 
     def partition_counts(self) -> tuple[int, ...]:
         """Return the number of examples in each partition; the first call runs a Spark job."""
-        if self._counts is None:
-            self._counts = tuple(count_examples(self.spark, self.rdd))
+        self._counts = self._counts or tuple(count_examples(self.spark, self.rdd))
         return self._counts
 
     @property
@@ -251,8 +231,8 @@ class DistributedDataSet:
             ConfigurationError: if a weight is negative or all are 0.
         """
         if exact:
-            return self._to_sizes(apportion(self.count(), weights), seed=seed)
-        return self._parts(split_randomly(self.rdd, weights, seed=seed))
+            return split_to_sizes(self, apportion(self.count(), weights), seed=seed)
+        return split_randomly(self, weights, seed=seed)
 
     def stratified_split(
         self, weights: Sequence[float], *, label: str | None = None, seed: int = 0
@@ -271,7 +251,7 @@ class DistributedDataSet:
             ConfigurationError: if a weight is negative or all are 0.
             DataError: if the labels are not classes, or if `label` is needed to choose an output.
         """
-        return self._parts(split_stratified(self, weights, label=label, seed=seed))
+        return split_stratified(self, weights, label=label, seed=seed)
 
     def balanced_split(self, examples_per_part: int, *, seed: int = 0) -> list[Self]:
         """Split randomly into the fewest parts of at most `examples_per_part` examples.
@@ -282,7 +262,7 @@ class DistributedDataSet:
             ConfigurationError: if `examples_per_part` is below 1.
         """
         check_integer("examples_per_part", examples_per_part)
-        return self._to_sizes(equal_sizes(self.count(), examples_per_part), seed=seed)
+        return split_to_sizes(self, equal_sizes(self.count(), examples_per_part), seed=seed)
 
     def sample(
         self, size: int | None = None, *, fraction: float | None = None, seed: int = 0
@@ -298,7 +278,7 @@ class DistributedDataSet:
             ConfigurationError: unless exactly one of `size` and `fraction` is given and valid.
             DataError: if `size` exceeds the number of examples.
         """
-        return self._to_sizes(sample_sizes(self.count(), size, fraction), seed=seed)[0]
+        return split_to_sizes(self, sample_sizes(self.count(), size, fraction), seed=seed)[0]
 
     def shuffle(self, *, seed: int, partitions: int | None = None) -> Self:
         """Shuffle all examples uniformly, across partitions.
@@ -313,23 +293,14 @@ class DistributedDataSet:
         Raises:
             ConfigurationError: if `partitions` is below 1.
         """
-        counts = self.partition_counts()
-        return self._parts(
-            [shuffle(self.spark, self.rdd, counts, partitions=partitions, seed=seed)]
-        )[0]
-
-    def _to_sizes(self, sizes: Counts, *, seed: int) -> list[Self]:
-        return self._parts(split_to_sizes(self.rdd, self.partition_counts(), sizes, seed=seed))
-
-    def _parts(self, found: Iterable[Part]) -> list[Self]:
-        return [self.derive(rdd, step=step, counts=counts) for rdd, step, counts in found]
+        return shuffle(self, partitions=partitions, seed=seed)
 
     def padded(
         self,
         length: int | None = None,
         *,
         names: Sequence[str] | None = None,
-        align: "Alignment" = "start",
+        align: Alignment = "start",
     ) -> Self:
         """Pad sequences to one length, with masks that are 0 at padding.
 
@@ -345,20 +316,7 @@ class DistributedDataSet:
             ConfigurationError: if `names` is invalid, or is needed but not given.
             DataError: if a sequence is longer than `length`.
         """
-        check_alignment(align, length)
-        survey = self.reduce_chunks(
-            lambda chunk, *_: lengths_of(chunk.columns()),
-            Survey.__add__,
-            description="find the longest sequence",
-        )
-        chosen, target, masked = padding(survey or Survey(), names, length)
-        if not chosen:
-            return self
-        pad = partial(pad_columns, names=chosen, length=target, align=align, masked=masked)
-        return self.map_chunks(
-            lambda chunk: DataSet.from_columns(pad(chunk.columns())),
-            step=f"padded {sorted(chosen)} {target} {align} {masked}",
-        )
+        return padded(self, length, names, align)
 
     def persist(self, level: str = "MEMORY_AND_DISK") -> Self:
         """Persist the RDD at its first computation, as `RDD.persist`; returns this data set.
@@ -366,8 +324,8 @@ class DistributedDataSet:
         Call it before deriving other data sets from this one, and call `unpersist` at the end.
 
         Args:
-            level: a Spark storage level such as "MEMORY_ONLY" or "DISK_ONLY"; default
-                "MEMORY_AND_DISK". Python data is always serialized, so "_SER" has no effect.
+            level: a storage level such as "DISK_ONLY"; default "MEMORY_AND_DISK". Python data is
+                always serialized, so "_SER" has no effect.
 
         Raises:
             ConfigurationError: if the level is unknown.

@@ -171,12 +171,7 @@ def _checked(archive: zipfile.ZipFile, url: str) -> list[tuple[str, zipfile.ZipI
 
 
 def uri_of(url: str) -> str:
-    """Return a path or URL as a URI that Java accepts.
-
-    Example:
-        >>> uri_of("/data/a cat/1.jpg"), uri_of("s3://bucket/a#1.jpg")
-        ('file:/data/a%20cat/1.jpg', 's3://bucket/a%231.jpg')
-    """
+    """Return a path or URL as a URI that Java accepts."""
     scheme, separator, rest = url.partition("://")
     if separator and scheme != "file":
         return f"{scheme}://{_quoted(rest)}"
@@ -186,12 +181,7 @@ def uri_of(url: str) -> str:
 
 
 def url_of(uri: str) -> str:
-    """Return the path or URL of a URI; a URI without scheme is a path.
-
-    Example:
-        >>> url_of("file:///data/a%20cat/1.jpg"), url_of("s3://bucket/a%231.jpg")
-        ('/data/a cat/1.jpg', 's3://bucket/a#1.jpg')
-    """
+    """Return the path or URL of a URI; a URI without scheme is a path."""
     if not _SCHEME.match(uri):
         return uri
     scheme, _, rest = uri.partition(":")

@@ -153,12 +153,7 @@ def found_label(label: Label, url: str) -> Any:
 
 
 def collect_classes(label: Label, urls: Iterable[str]) -> tuple[str, ...]:
-    """Return the distinct labels of the URLs, sorted; URLs without a label are ignored.
-
-    Example:
-        >>> collect_classes("parent", ["/a/dog/1.png", "/a/cat/1.png", "/a/cat/2.png"])
-        ('cat', 'dog')
-    """
+    """Return the distinct labels of the URLs, sorted; URLs without a label are ignored."""
     found: set[str] = set()
     for url in urls:
         with contextlib.suppress(UnusableItem):

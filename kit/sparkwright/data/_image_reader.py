@@ -106,7 +106,12 @@ class ImageReader:
                 if first is None:
                     first = label
                 if label.shape != first.shape or label.dtype != first.dtype:
-                    log.skip("wrong shape of label", _unequal(image, label, first))
+                    log.skip(
+                        "wrong shape of label",
+                        "the labels of all images must have the same shape and dtype. Received: "
+                        f"{label.dtype}{list(label.shape)} for {image.where}, "
+                        f"{first.dtype}{list(first.shape)} for an earlier image.",
+                    )
                     continue
             waiting.append(decoded)
             # Two chunks: a block slightly larger than one chunk would be cut in two.
@@ -162,11 +167,3 @@ def _content(url: str) -> bytes:
         raise UnusableItem(
             "unreadable file", f"an image must be a readable file. Received: {error}"
         ) from error
-
-
-def _unequal(image: EncodedImage, label: Array, first: Array) -> str:
-    return (
-        "the labels of all images must have the same shape and dtype. Received: "
-        f"{label.dtype}{list(label.shape)} for {image.where}, {first.dtype}{list(first.shape)} for "
-        "an earlier image."
-    )

@@ -3,12 +3,12 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
 from sparkwright.errors import DataError
-from sparkwright.storage.listing import Entry, StoredFile, list_files
+from sparkwright.storage.listing import StoredFile, list_files
 
 from ._distributed import DistributedDataSet
 from ._image_decoding import IMAGE_EXTENSIONS, ImageOptions
@@ -27,8 +27,6 @@ from .wording import session_first, with_options_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-Stored = TypeVar("Stored", StoredFile, Entry)
 
 
 @session_first
@@ -141,8 +139,8 @@ def url_groups(
 ) -> list[list[str]]:
     """Return the URLs of each partition."""
     sizes = [file.size_bytes for file in files]
-    groups = group_by_size(sizes, partition_count(spark, sizes, partitions))
-    return [[files[i].url for i in group] for group in groups]
+    urls = [file.url for file in files]
+    return group_by_size(urls, sizes, partition_count(spark, sizes, partitions))
 
 
 def fingerprint_of(
@@ -167,7 +165,7 @@ def fingerprint_of(
     return hashlib.sha256(json.dumps(described).encode()).hexdigest()
 
 
-def without_masks(files: Sequence[Stored], label: Label) -> list[Stored]:
+def without_masks(files: Sequence[StoredFile], label: Label) -> list[StoredFile]:
     """Exclude files that are masks of other files; the reader rejects an image as its own mask."""
     if not isinstance(label, MaskFile):
         return list(files)

@@ -174,12 +174,7 @@ class Manifest:
 
 
 def columns_of(layout: Mapping[str, tuple[Any, tuple[int, ...]]]) -> Columns:
-    """Convert `DataSet.layout` to the types of a manifest.
-
-    Example:
-        >>> columns_of({"features/image": (np.dtype(np.float32), (28, 28))})
-        {'features/image': ('float32', (28, 28))}
-    """
+    """Convert `DataSet.layout` to the types of a manifest."""
     return {name: (str(dtype), shape) for name, (dtype, shape) in layout.items()}
 
 

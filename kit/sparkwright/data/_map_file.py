@@ -23,7 +23,6 @@ from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_count
 from sparkwright.storage.listing import StoredFile
 
-from ._record_bytes import DECODERS, LONG, Decoders
 from ._record_files import (
     DATA,
     INDEX,
@@ -35,6 +34,7 @@ from ._record_files import (
     maker_of,
     map_folders,
 )
+from ._record_values import DECODERS, LONG, Decoders
 from ._sequence_file import STRICT, Record, SequenceFileReader, opened
 from .chunks import batched
 from .dataset import DataSet

@@ -78,7 +78,7 @@ def from_minibatches(
         groups = equal_shares(found.files, wanted)
         known["counts"] = tuple(sum(file.taken for file in group) for group in groups)
     else:
-        groups = [[found.files[i] for i in group] for group in group_by_size(sizes, wanted)]
+        groups = group_by_size(found.files, sizes, wanted)
     # No fingerprint for a user's loader: changes of its code cannot be detected.
     if found.fingerprint is not None and loader in (None, numpy_loader):
         text = f"minibatches {found.fingerprint} {'numpy' if loader else 'arrow'} {on_error}"

@@ -1,15 +1,15 @@
-"""Preview a data source without Spark: run its reader and stop early."""
+"""Browse folders, and preview a data source without Spark: run its reader and stop early."""
 
 import math
+import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from sparkwright.data._browsing import browse, run_with_timeout
 from sparkwright.data._csv_format import compression_of as is_packed
 from sparkwright.data._csv_reader import ENDINGS
 from sparkwright.data._data_preview import (
@@ -21,23 +21,33 @@ from sparkwright.data._data_preview import (
 )
 from sparkwright.data._from_arrays import load_digits
 from sparkwright.data._image_preview import image_preview, picture
-from sparkwright.data._record_files import cut_files, read_sequences, sequence_files
+from sparkwright.data._record_files import cut_files, read_sequences, sequence_files, some_files
+from sparkwright.data._sequence_reader import natural_key
 from sparkwright.data._table_preview import Findings, table_preview
 from sparkwright.data._table_source import files_of
-from sparkwright.data._tf_example import parse_example
-from sparkwright.data._tfrecord import read_frames
+from sparkwright.data._tfrecord import parse_example, read_frames
 from sparkwright.data.chunks import from_bytes
 from sparkwright.data.dataset import DataSet
 from sparkwright.data.formats import guess_format
 from sparkwright.data.guessing import guess_csv, with_guessed_columns
-from sparkwright.data.paths import export_at, find_files
+from sparkwright.data.paths import find_files
 from sparkwright.data.sources import DataSource
 from sparkwright.data.wording import clipped
-from sparkwright.errors import ConfigurationError, DataError
+from sparkwright.errors import ConfigurationError, DataError, RunTimeoutError
 from sparkwright.options import check_count
-from sparkwright.storage.files import is_folder, open_to_read, read_bytes
-from sparkwright.storage.listing import list_files
+from sparkwright.storage.files import (
+    absolute,
+    is_folder,
+    is_on_this_machine,
+    on_thread,
+    open_to_read,
+    read_bytes,
+    store_errors,
+    system_of,
+)
+from sparkwright.storage.listing import HIDDEN, Entry, entries_of
 
+_T = TypeVar("_T")
 _GUESS_BYTES = 64 << 10
 _EXAMPLES, _SHOWN_NUMBERS = 200, 6
 
@@ -127,9 +137,7 @@ def _preview(source: DataSource, rows: int, sample_bytes: int) -> DataPreview:
             return image_preview(source, rows)
         case "minibatches":
             return _of_minibatches(source, rows)
-        case "tfrecord":
-            return _of_tfrecord(source, rows)
-        case "sequence_file" | "map_file":
+        case "sequence_file" | "map_file" | "tfrecord":
             return _of_records(source, rows)
         case "table":
             return DataPreview(source=source, note="Spark tables have no preview.")
@@ -198,45 +206,38 @@ def _table_of(columns: Mapping[str, Sequence[Any]], rows: int) -> dict[str, Any]
 
 def _of_minibatches(source: DataSource, rows: int) -> DataPreview:
     found = find_files(source.url, ours=True)
-    export = export_at(source.url)
     names: Sequence[str] = ()
     known: dict[str, Any] = {"files": len(found.files)}
-    if export is not None:
-        names = next(iter(export.manifest.class_names.values()), ())
-        known |= {"in_all": export.manifest.examples, "size_bytes": export.manifest.size_bytes}
+    if manifest := found.manifest:
+        names = next(iter(manifest.class_names.values()), ())
+        known |= {"in_all": manifest.examples, "size_bytes": manifest.size_bytes}
     data = from_bytes(read_bytes(found.files[0].url))
     return _of_examples(source, data, rows, names=names, class_count=len(names) or None, **known)
 
 
 def _of_records(source: DataSource, rows: int) -> DataPreview:
-    files = sequence_files(source.url)
-    log = Findings()
-    data = next(read_sequences(cut_files(files[:1], 1)[0], log), None)
+    is_tfrecord = source.format == "tfrecord"
+    files = some_files(source.url) if is_tfrecord else sequence_files(source.url)
     size_bytes = sum(file.size_bytes for file in files)
     known: dict[str, Any] = {"files": len(files), "size_bytes": size_bytes}
+    log = Findings()
+    if is_tfrecord:
+        # All keys, because the user selects some of them.
+        with open_to_read(files[0].url) as stream:
+            frames = islice(read_frames(stream, files[0].url, log), _EXAMPLES)
+            records = [parse_example(content) for _, content in frames]
+        names = sorted({name for record in records for name in record})
+        columns = {name: [record.get(name) for record in records] for name in names}
+        count = len(records)
+        is_all = len(files) == 1 and count < _EXAMPLES
+        known |= {"in_all": count if is_all else None, **_table_of(columns, rows)}
+        known |= {"unit": "example", "looked_at": count, "problems": tuple(log.problems)}
+        return DataPreview(source=source, **known)
+    data = next(read_sequences(cut_files(files[:1], 1)[0], log), None)
     if data is None:
         problems = log.problems or [DataProblem.error("The data has no examples.")]
         return DataPreview(source=source, problems=tuple(problems), **known)
     return _of_examples(source, data, rows, problems=tuple(log.problems), **known)
-
-
-def _of_tfrecord(source: DataSource, rows: int) -> DataPreview:
-    files = list_files(source.url)
-    file = files[0]
-    with open_to_read(file.url) as stream:
-        frames = islice(read_frames(stream, file.url), _EXAMPLES)
-        records = [parse_example(content) for _, content in frames]
-    names = sorted({name for record in records for name in record})
-    is_all = len(files) == 1 and len(records) < _EXAMPLES
-    return DataPreview(
-        source=source,
-        unit="example",
-        looked_at=len(records),
-        in_all=len(records) if is_all else None,
-        files=len(files),
-        size_bytes=sum(each.size_bytes for each in files),
-        **_table_of({name: [record.get(name) for record in records] for name in names}, rows),
-    )
 
 
 def _text(value: Any) -> str:
@@ -254,3 +255,86 @@ def _text(value: Any) -> str:
         for each in flat[:_SHOWN_NUMBERS].tolist()
     )
     return f"[{shown}{', …' if flat.size > _SHOWN_NUMBERS else ''}]"
+
+
+# -- folders
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Folder:
+    """The content of a folder.
+
+    Attributes:
+        url: URL of the folder.
+        parent: URL of the parent folder; None at the root of a store.
+        entries: folders, then files, in natural order, without hidden ones.
+        left_out: number of entries beyond the limit.
+    """
+
+    url: str
+    parent: str | None
+    entries: tuple[Entry, ...]
+    left_out: int = 0
+
+
+def browse(url: str = "", *, most: int = 500, timeout_s: float = 20.0) -> Folder:
+    """List a folder, or the folder of a file.
+
+    Args:
+        url: a path or URL in any file system that fsspec supports; default "": the working folder.
+        most: largest number of entries; default 500.
+        timeout_s: time limit in seconds; default 20.
+
+    Raises:
+        FileNotFoundError: if `url` does not exist.
+        OSError: if the store fails, naming the URL.
+        RunTimeoutError: if the store does not respond in time.
+    """
+    place = url.strip() or os.getcwd()
+    return run_with_timeout(timeout_s, lambda: _browse(place, most), place)
+
+
+def _browse(url: str, most: int) -> Folder:
+    system, path = system_of(url)
+    with store_errors(url, "listed"):
+        is_file = system.isfile(path)
+    place = absolute(url).rstrip("/") or "/"
+    if is_file:
+        place = parent_of(place) or place
+    elif is_on_this_machine(url) and not system.exists(path):
+        with store_errors(url, "listed"):
+            raise FileNotFoundError(url)
+    # Some stores keep an empty object for the folder itself.
+    shown = (
+        entry
+        for entry in entries_of(place)
+        if not entry.name.startswith(HIDDEN) and entry.url.rstrip("/") != place.rstrip("/")
+    )
+    entries = sorted(shown, key=lambda each: (not each.is_folder, natural_key(each.name)))
+    return Folder(
+        url=place,
+        parent=parent_of(place),
+        entries=tuple(entries[:most]),
+        left_out=max(0, len(entries) - most),
+    )
+
+
+def parent_of(url: str) -> str | None:
+    """Return the parent folder; None at the root."""
+    scheme, sign, rest = url.rpartition("://")
+    above, slash, _ = rest.rstrip("/").rpartition("/")
+    if not slash:
+        return None
+    is_top = not above or (sign and "/" not in above)
+    return f"{scheme}{sign}{above}{'/' if is_top else ''}"
+
+
+def run_with_timeout(timeout_s: float, function: Callable[[], _T], url: str) -> _T:
+    """Return the result of `function`, run on a thread that continues after a timeout."""
+    answer = on_thread(function, timeout_s, name="sparkwright-browse")
+    if answer.done():
+        return answer.result()
+    raise RunTimeoutError(
+        f"a store or file must be read within {timeout_s:g} s. Received: no result from "
+        f"{url}. Check the connection to the store, read less, or increase `timeout_s`."
+    )

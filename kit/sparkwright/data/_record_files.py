@@ -13,8 +13,17 @@ from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.storage.listing import StoredFile, list_files
 
 from ._distributed import DistributedDataSet
-from ._record_bytes import BYTES, DECODERS, Decoders
-from ._record_examples import NOTE, Row, example_decoder, example_of, from_rows, read_columns_note
+from ._record_values import (
+    BYTES,
+    DECODERS,
+    NOTE,
+    Decoders,
+    Row,
+    example_decoder,
+    example_of,
+    from_rows,
+    read_columns_note,
+)
 from ._sequence_file import SequenceHeader, opened
 from .chunks import CHUNK_BYTES
 from .dataset import DataSet
@@ -117,20 +126,24 @@ def map_folders(url: str) -> dict[str, dict[str, StoredFile]]:
 
 def sequence_files(url: str) -> list[StoredFile]:
     """Return the files of records at `url`; of MapFiles, which may have more files, the data."""
-    found = [
+    return [
         file
         for files in _folders(url).values()
         for name, file in files.items()
         if name == DATA or not {DATA, INDEX} <= files.keys()
     ]
-    if not found:
+
+
+def some_files(url: str) -> list[StoredFile]:
+    """Return the files at `url`; DataError if there are none."""
+    if not (files := list_files(url)):
         raise DataError(f"`url` must have at least one file. Received: {url}, without any.")
-    return found
+    return files
 
 
 def _folders(url: str) -> dict[str, dict[str, StoredFile]]:
     folders: dict[str, dict[str, StoredFile]] = {}
-    for file in list_files(url):
+    for file in some_files(url):
         folder, _, name = file.url.rpartition("/")
         folders.setdefault(folder, {})[name] = file
     return folders
@@ -219,10 +232,9 @@ def maker_of(
             "(key, value) -> DataSet or (features, label)."
         )
     try:
-        layout, _ = read_columns_note(header.notes[NOTE])
+        return example_decoder(read_columns_note(header.notes[NOTE]))
     except DataError as error:
         raise DataError(f"{error} It is in {source}.") from None
-    return example_decoder(layout)
 
 
 def decoder_of(class_name: str, decoders: Decoders | None, source: str) -> Callable[[bytes], Any]:

@@ -1,10 +1,11 @@
-"""Write examples as the parts of a folder: SequenceFiles, MapFiles, or other record files."""
+"""Write examples as the parts of a folder: SequenceFiles or MapFiles."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain, groupby
 from operator import itemgetter
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from sparkwright.cluster.jobs import collect
 from sparkwright.errors import ConfigurationError, DataError
@@ -13,17 +14,8 @@ from sparkwright.storage.files import absolute, exists, join, write_atomically, 
 from sparkwright.storage.listing import list_entries
 
 from ._distributed import DistributedDataSet
-from ._record_bytes import BYTES, LONG
-from ._record_examples import (
-    MAX_AXES,
-    NOTE,
-    Layout,
-    columns_note,
-    encode_examples,
-    layout_of,
-    merged_layout,
-)
 from ._record_files import DATA, INDEX
+from ._record_values import BYTES, LONG, NOTE, columns_note, encode_examples, layout_of
 from ._sequence_file import Compression, write_sequence
 from .chunks import cut, datasets_of, from_bytes
 from .dataset import DataSet
@@ -31,18 +23,6 @@ from .paths import check_complete, check_reached
 
 _DONE = "_SUCCESS"  # as Hadoop's jobs write it; readers ignore names that start with "_"
 _PARTITION_KEYS = 1 << 40  # keys are unique and ascend, without a job that counts the examples
-
-
-class Part(NamedTuple):
-    """A written part: number of examples, name of its file or folder, layout."""
-
-    examples: int
-    entry: str
-    layout: Layout
-
-
-# (URL of a part, its first key, layout of its first examples, examples) -> name of the part.
-WritePart = Callable[[str, int, Layout, Iterator[DataSet]], str]
 
 
 def write_sequence_file(
@@ -81,8 +61,8 @@ def write_sequence_file(
         OSError: if a file cannot be written; the message names it.
     """
     check_choice("compression", compression, (None, "record", "block"))
-    write = partial(_write, compression=compression)
-    return write_parts(datasets, url, write, examples_per_part, max_files, overwrite)
+    write = partial(_write_part, compression=compression)
+    return _write_parts(datasets, url, write, examples_per_part, max_files, overwrite)
 
 
 def write_map_file(
@@ -111,35 +91,47 @@ def write_map_file(
     """
     check_count("index_interval", index_interval)
     check_choice("compression", compression, (None, "record", "block"))
-    write = partial(_write, compression=compression, index_interval=index_interval)
-    return write_parts(datasets, url, write, examples_per_part, max_files, overwrite)
+    write = partial(_write_part, compression=compression, index_interval=index_interval)
+    return _write_parts(datasets, url, write, examples_per_part, max_files, overwrite)
 
 
-def _write(
+def _write_part(
+    datasets: Iterator[DataSet],
     url: str,
     first: int,
-    layout: Layout,
-    datasets: Iterator[DataSet],
     *,
     compression: Compression | None,
     index_interval: int | None = None,
-) -> str:
-    """Write a SequenceFile, or a MapFile if `index_interval` is given; return its name."""
-    axes = {name: (dtype, len(shape)) for name, (dtype, shape) in layout.items()}
-    notes = {NOTE: columns_note(axes)}
-    values = chain.from_iterable(map(encode_examples, datasets))
-    pairs = ((key.to_bytes(8, "big"), value) for key, value in enumerate(values, start=first))
+) -> tuple[str, int]:
+    """Write a SequenceFile, or a MapFile if `index_interval` is given; return name and examples."""
+    head = next(datasets)
+    layout, count = layout_of(head), 0
+
+    def pairs() -> Iterator[tuple[bytes, bytes]]:
+        nonlocal count
+        for dataset in chain([head], datasets):
+            other = layout_of(dataset)
+            if list(other.items()) != list(layout.items()):
+                raise DataError(
+                    "all examples of record files must have the same columns in the same order, "
+                    "with the same dtypes and numbers of axes. "
+                    f"Received: {other} after {layout}. Convert the examples first."
+                )
+            for value in chain.from_iterable(map(encode_examples, cut(dataset))):
+                yield (first + count).to_bytes(8, "big"), value
+                count += 1
+
+    notes = {NOTE: columns_note(layout)}
     # The data file is renamed last, so a MapFile with data always has an index.
     with write_atomically(url if index_interval is None else join(url, DATA)) as file:
         options: dict[str, Any] = {"compression": compression, "notes": notes}
-        entries = write_sequence(file, pairs, key_class=LONG, value_class=BYTES, **options)
+        entries = write_sequence(file, pairs(), key_class=LONG, value_class=BYTES, **options)
         if index_interval is None:
-            for _ in entries:
-                pass
+            deque(entries, maxlen=0)
         else:
             with write_atomically(join(url, INDEX)) as index:
                 write_index(index, LONG, entries, index_interval)
-    return url.rpartition("/")[2]
+    return url.rpartition("/")[2], count
 
 
 def write_index(
@@ -155,22 +147,19 @@ def write_index(
                 yield key, position.to_bytes(8, "big")
 
     # In blocks, as Hadoop does: similar neighboring keys and positions compress well.
-    for _ in write_sequence(
+    written = write_sequence(
         file, chosen(), key_class=key_class, value_class=LONG, compression="block"
-    ):
-        pass
+    )
+    deque(written, maxlen=0)
 
 
-def write_parts(
+def _write_parts(
     datasets: Any,
     url: str,
-    write: WritePart,
+    write: Callable[[Iterator[DataSet], str, int], tuple[str, int]],
     examples_per_part: int | None,
     max_files: int | None,
     overwrite: bool,
-    *,
-    varying: int = MAX_AXES,  # axes of a column that may vary
-    finish: Callable[[str, list[Part]], None] | None = None,  # completes the folder of the parts
 ) -> int:
     """Write examples as parts of a folder, atomically; see `write_sequence_file`."""
     check_count("examples_per_part", examples_per_part, optional=True)
@@ -188,12 +177,12 @@ def write_parts(
         )
     with write_folder(url) as new:
 
-        def written(index: int, found: Iterable[DataSet]) -> Iterator[Part]:
+        def written(index: int, found: Iterable[DataSet]) -> Iterator[tuple[str, int]]:
             name = join(new, f"part-r-{index:05d}")
             for number, group in groupby(_numbered(found, examples_per_part), itemgetter(0)):
                 first = index * _PARTITION_KEYS + number * (examples_per_part or 0)
                 part = name if examples_per_part is None else f"{name}-{number:05d}"
-                yield _write_part(map(itemgetter(1), group), part, first, write, varying)
+                yield write(map(itemgetter(1), group), part, first)
 
         if isinstance(datasets, DistributedDataSet):
             check_reached(datasets.spark, new)
@@ -207,13 +196,11 @@ def write_parts(
                 "the data to write must have at least one example, which defines the columns. "
                 "Received: none."
             )
-        check_complete(new, {part.entry for part in parts})
-        if finish is not None:
-            finish(new, parts)
+        check_complete(new, {name for name, _ in parts})
     # Last, because object stores copy the folder part by part.
     with write_atomically(join(url, _DONE)):
         pass
-    return sum(part.examples for part in parts)
+    return sum(count for _, count in parts)
 
 
 def _numbered(datasets: Iterable[DataSet], size: int | None) -> Iterator[tuple[int, DataSet]]:
@@ -227,20 +214,3 @@ def _numbered(datasets: Iterable[DataSet], size: int | None) -> Iterator[tuple[i
             yield number, dataset.take(slice(start, end))
             start = end
         first += len(dataset)
-
-
-def _write_part(
-    datasets: Iterator[DataSet], url: str, first: int, write: WritePart, varying: int
-) -> Part:
-    head = next(datasets)
-    layout, count = layout_of(head), 0
-
-    def checked() -> Iterator[DataSet]:
-        nonlocal layout, count
-        for dataset in chain([head], datasets):
-            layout = merged_layout(layout, layout_of(dataset), varying=varying)
-            count += len(dataset)
-            yield from cut(dataset)
-
-    entry = write(url, first, layout, checked())
-    return Part(count, entry, layout)

@@ -26,7 +26,7 @@ from sparkwright.errors import DataError
 from sparkwright.storage.files import open_to_read
 from sparkwright.storage.listing import StoredFile
 
-from ._record_bytes import (
+from ._record_values import (
     CODECS,
     DEFAULT_CODEC,
     MAX_UNPACKED_BYTES,
@@ -35,7 +35,7 @@ from ._record_bytes import (
     encode_vint,
     unpack,
 )
-from .pieces import SkipLog
+from ._skipped import SkipLog, plain_error
 
 Compression = Literal["record", "block"]
 # (offset of the record or its block, key, value); key and value as encoded by Hadoop.
@@ -50,12 +50,7 @@ _BLOCK_BYTES = 1_000_000
 _SEARCHED_BYTES = _WRITE_BYTES = 1 << 20
 
 
-def _raised(_: str, message: str) -> None:
-    raise DataError(message)
-
-
-# Raises each problem, without the advice to set `on_error`.
-STRICT = SkipLog("raise", _raised)
+STRICT = SkipLog("raise", plain_error)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

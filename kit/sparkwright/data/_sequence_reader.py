@@ -22,11 +22,6 @@ MOST_BYTES = 1 << 30  # limit for the arrays of one file
 Pair = tuple[str, str | None]  # URLs of features and labels; None: labels are in the same file
 
 
-def _first_fault(reason: str, message: str) -> None:
-    """Stop reading a file at its first error: partial sequences are invalid."""
-    raise UnusableItem(reason, message)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepFiles:
     """Reader of files with one step per line; `parts` is group -> parts of the arrays."""
@@ -38,7 +33,7 @@ class StepFiles:
         """Return group -> (steps, columns) of a file; UnusableItem names an invalid file."""
         found: list[dict[str, Array]] = []
         size_bytes = 0
-        log = SkipLog("raise", _first_fault)
+        log = SkipLog("raise", UnusableItem)  # partial sequences are invalid
         for arrays in self.reader.read(Piece(url=url), log, self._arrays):
             found.append(arrays)
             size_bytes += sum(array.nbytes for array in arrays.values())
@@ -189,12 +184,7 @@ def in_natural_order(files: Iterable[StoredFile]) -> list[StoredFile]:
 
 
 def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
-    """Return a sort key that compares runs of digits as numbers.
-
-    Example:
-        >>> sorted(["x10", "x9", "x"], key=natural_key)
-        ['x', 'x9', 'x10']
-    """
+    """Return a sort key that compares runs of digits as numbers."""
     parts = re.split(r"([0-9]+)", text)
     return tuple((0, int(p), p) if p.isdecimal() else (1, 0, p) for p in parts if p)
 

@@ -21,18 +21,12 @@ from sparkwright.data._sequence_reader import (
     in_natural_order,
     paired,
 )
+from sparkwright.data._skipped import OnError, SkipLog, check_on_error
 from sparkwright.data._survey import Survey
 from sparkwright.data._table_schema import check_classes
 from sparkwright.data._table_source import check_inferred, files_of
 from sparkwright.data.classes import Classes
-from sparkwright.data.pieces import (
-    OnError,
-    SkipLog,
-    check_on_error,
-    check_partitions,
-    from_pieces,
-    group_by_size,
-)
+from sparkwright.data.pieces import check_partitions, from_pieces, group_by_size
 from sparkwright.data.tables import Part
 from sparkwright.data.wording import listed, session_first, with_options_of
 from sparkwright.errors import ConfigurationError, DataError
@@ -201,11 +195,9 @@ def from_csv_sequences(
     # Group small files: a Spark record per file would cost more than reading the file.
     wanted = (partitions or context_of(spark).defaultParallelism) * 4
     most = max(-(-len(sizes) // _PIECE_FILES), sum(sizes) // _PIECE_BYTES, wanted)
-    groups = group_by_size(sizes, min(most, len(sizes)))
-    pieces = [
-        tuple((f.url, None if g is None else g.url) for f, g in (pairs[i] for i in group))
-        for group in groups
-    ]
+    urls = [(f.url, None if g is None else g.url) for f, g in pairs]
+    sized = group_by_size(list(zip(urls, sizes, strict=True)), sizes, min(most, len(sizes)))
+    pieces = [tuple(pair for pair, _ in group) for group in sized]
     if not reader.length or reader.to_infer:
         context = context_of(spark)
         # Summed on the executors: the classes of a thousand pieces may not fit on the driver.
@@ -219,7 +211,7 @@ def from_csv_sequences(
         spark,
         pieces,
         reader,
-        sizes=[sum(sizes[i] for i in group) for group in groups],
+        sizes=[sum(size for _, size in group) for group in sized],
         partitions=partitions,
         on_error=on_error,
         fingerprint=hashlib.sha256(repr((files, reader, on_error)).encode()).hexdigest(),

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -78,9 +78,11 @@ class Skipped:
 class SkipLog:
     """Handle invalid items reported by a reader: raise, or skip and count them."""
 
-    def __init__(self, on_error: OnError, told: Callable[[str, str], None] | None = None) -> None:
-        """Raise at the first report or skip, or call `told` with each reason and message."""
-        self.raises, self._told = on_error == "raise", told
+    def __init__(
+        self, on_error: OnError, error: Callable[[str, str], Exception] | None = None
+    ) -> None:
+        """Raise or skip; `error` makes the exception of a reason and message, else a DataError."""
+        self.raises, self._error = on_error == "raise", error or _with_advice
         self.skipped = Skipped()
 
     def skip(
@@ -94,14 +96,18 @@ class SkipLog:
         received: str = "",
     ) -> None:
         """Report `count` items, which the caller skips if this returns; one `reason` per kind."""
-        if is_wanted:
-            self.skipped = self.skipped + Skipped.of(reason, message, count=count)
-        elif self._told is not None:
-            self._told(reason, message)
-        elif self.raises:
-            raise DataError(f'{message} Or leave such items out: `on_error="skip"`.')
-        else:
-            self.skipped = self.skipped + Skipped.of(reason, message, count=count)
+        if self.raises and not is_wanted:
+            raise self._error(reason, message)
+        self.skipped += Skipped.of(reason, message, count=count)
+
+
+def _with_advice(_reason: str, message: str) -> DataError:
+    return DataError(f'{message} Or leave such items out: `on_error="skip"`.')
+
+
+def plain_error(_reason: str, message: str) -> DataError:
+    """Return the error of a `SkipLog` without the advice on `on_error="skip"`."""
+    return DataError(message)
 
 
 def check_on_error(on_error: str) -> None:
@@ -161,10 +167,6 @@ class ValidationResult:
         width = max(len(text) for text, _ in shown)
         table = [f"{text:<{width}}  {count:>12,}" for text, count in shown]
         return "\n".join([*table, *(f"  {message}" for message in self.first)])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Convert to JSON types."""
-        return asdict(self) | {"first": list(self.first)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from .classes import add_counts, class_of_each_example, class_output, count_clas
 from .dataset import DataSet, check_integer
 
 if TYPE_CHECKING:
-    from pyspark import RDD, Broadcast
+    from pyspark import Broadcast
 
     from ._distributed import DistributedDataSet
 
@@ -26,43 +26,36 @@ Counts = NDArray[np.int64]
 _MAX_POPULATION = 10**9 - 1
 
 
-class Part(NamedTuple):
-    """A part of a split, or shuffled data; see `DistributedDataSet.derive`."""
-
-    rdd: "RDD[bytes]"
-    step: str
-    counts: tuple[int, ...] | None = None
+Data = TypeVar("Data", bound="DistributedDataSet")
 
 
-def split_randomly(rdd: "RDD[bytes]", weights: Sequence[float], *, seed: int) -> list[Part]:
+def split_randomly(data: Data, weights: Sequence[float], *, seed: int) -> list[Data]:
     """Split without counting; the sizes are random."""
     check_integer("seed", seed, minimum=0)
     edges = np.concatenate([[0.0], np.cumsum(check_weights(weights))])
     edges[-1] = np.inf
     return [
-        Part(
-            rdd.mapPartitionsWithIndex(partial(_within, seed=seed, low=low, high=high)),
-            f"random_split {low} {high} {seed}",
+        data.derive(
+            data.rdd.mapPartitionsWithIndex(partial(_within, seed=seed, low=low, high=high)),
+            step=f"random_split {low} {high} {seed}",
         )
         for low, high in pairwise(edges.tolist())
     ]
 
 
-def split_to_sizes(
-    rdd: "RDD[bytes]", counts: Sequence[int], sizes: Counts, *, seed: int
-) -> list[Part]:
-    """Split into parts with `sizes`; `counts` are the examples of each partition."""
+def split_to_sizes(data: Data, sizes: Counts, *, seed: int) -> list[Data]:
+    """Split into parts with `sizes`."""
     check_integer("seed", seed, minimum=0)
     step = f"split to sizes {sizes.tolist()} {seed}"
-    by_class = [{0: count} for count in counts]
+    counts = [{0: count} for count in data.partition_counts()]
     return _parts(
-        rdd, by_class, {0: sizes}, lambda c: np.zeros(row_count(c), np.int64), seed=seed, step=step
+        data, counts, {0: sizes}, lambda c: np.zeros(row_count(c), np.int64), seed=seed, step=step
     )
 
 
 def split_stratified(
-    data: "DistributedDataSet", weights: Sequence[float], *, label: str | None, seed: int
-) -> list[Part]:
+    data: Data, weights: Sequence[float], *, label: str | None, seed: int
+) -> list[Data]:
     """Split so that each part has its share of every class; one Spark job counts the classes."""
     check_integer("seed", seed, minimum=0)
     shares = check_weights(weights)
@@ -86,19 +79,19 @@ def split_stratified(
     wanted = dict(zip(classes, sizes, strict=True)) or {0: np.zeros(len(weights), np.int64)}
     step = f"stratified_split {shares.tolist()} {label} {seed}"
     return _parts(
-        data.rdd, counts, wanted, lambda chunk: classes_of(from_bytes(chunk)), seed=seed, step=step
+        data, counts, wanted, lambda chunk: classes_of(from_bytes(chunk)), seed=seed, step=step
     )
 
 
 def _parts(
-    rdd: "RDD[bytes]",
+    data: Data,
     counts: Sequence[Mapping[int, int]],
     sizes: Mapping[int, Counts],
     classes_of: Callable[[bytes], NDArray[np.int64]],
     *,
     seed: int,
     step: str,
-) -> list[Part]:
+) -> list[Data]:
     """Split into parts with `sizes` per class; `counts` holds class -> examples per partition."""
     quotas = np.stack(  # (partitions, classes, parts)
         [
@@ -108,14 +101,14 @@ def _parts(
         axis=1,
     )
     # A broadcast is deserialized once per worker process, not once per task.
-    shared = rdd.context.broadcast((list(sizes), quotas))
+    shared = data.rdd.context.broadcast((list(sizes), quotas))
     return [
-        Part(
-            rdd.mapPartitionsWithIndex(
+        data.derive(
+            data.rdd.mapPartitionsWithIndex(
                 partial(_part, part=part, quotas=shared, classes_of=classes_of, seed=seed)
             ),
-            f"{step} part {part}",
-            tuple(quotas[:, :, part].sum(axis=1).tolist()),
+            step=f"{step} part {part}",
+            counts=tuple(quotas[:, :, part].sum(axis=1).tolist()),
         )
         for part in range(quotas.shape[2])
     ]

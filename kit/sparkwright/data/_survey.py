@@ -12,13 +12,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LengthRange:
-    """Minimum and maximum length of sequences; the sum of two ranges spans both.
-
-    Example:
-        >>> total = LengthRange.of([5, 3]) + LengthRange.of([4, 9])
-        >>> total.shortest, total.longest
-        (3, 9)
-    """
+    """Minimum and maximum length of sequences; the sum of two ranges spans both."""
 
     shortest: int | None = None
     longest: int = 0

@@ -4,8 +4,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,11 +21,7 @@ from sparkwright.data._skipped import Fault, OnError, SkipLog, check_on_error
 from sparkwright.data._survey import Survey
 from sparkwright.data._table_schema import TableSchema
 from sparkwright.data.dataset import DataSet
-from sparkwright.data.pieces import (
-    check_partitions,
-    from_pieces,
-    group_by_size,
-)
+from sparkwright.data.pieces import check_partitions, from_pieces, group_by_size
 from sparkwright.data.tables import Convert, Piece, to_dataset
 from sparkwright.data.wording import listed
 from sparkwright.errors import ConfigurationError, DataError
@@ -39,12 +34,8 @@ if TYPE_CHECKING:
 MOST_VALUES = 10_000
 _PIECE_BYTES = 32 << 20
 _SMALLEST_PIECE_BYTES = 64 << 10
-
-
 # A file, a folder, a pattern, or a sequence of these.
 Urls = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-
-
 # Reader of files of one format, whole or in pieces; serialized for the executors.
 TableReader = ColumnarReader | CsvReader
 
@@ -70,8 +61,7 @@ class TableSource:
         pieces = self.reader.pieces(self.files, piece_bytes(self.files, parallelism))
 
         def survey(names: tuple[str, ...]) -> Survey:
-            groups = group_by_size([piece.size_bytes for piece in pieces], parallelism)
-            shares = [[pieces[index] for index in group] for group in groups]
+            shares = group_by_size(pieces, [p.size_bytes for p in pieces], parallelism)
             rdd = (
                 context_of(spark)
                 .parallelize(shares, len(shares))
@@ -128,16 +118,11 @@ class TableSource:
                 check_inferred(name, found.get(name, ()), self._urls())
             return found
 
-        with self._naming_file():
+        try:
             shapes = partial(self.reader.shapes, self.files)
             return schema_of(self.reader.names, values, shapes, **self.choice)
-
-    @contextmanager
-    def _naming_file(self) -> Generator[None]:
-        """Add the file name to errors about its columns, because the file may be damaged."""
-        try:
-            yield
         except (ConfigurationError, DataError) as error:
+            # Name the file, because it may be damaged.
             if any(file.url in str(error) for file in self.files):
                 raise
             url = self.files[0].url

@@ -1,4 +1,4 @@
-"""Read TFRecord files, and write them to folders.
+"""Read TFRecord files of tf.train.Example messages.
 
     record = length, uint64 | checksum of the length | content | checksum of the content
 
@@ -6,63 +6,61 @@ Numbers are little-endian. A checksum is CRC-32C, rotated right by 15 bits, plus
 files may be compressed by gzip or zlib.
 
 References:
-    TensorFlow, `tensorflow/core/lib/io/record_writer.h` and `lib/hash/crc32c.h`.
+    TensorFlow, `tensorflow/core/lib/io/record_writer.h`, `lib/hash/crc32c.h` and
+    `example/example.proto`.
 """
 
-import zlib
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial, reduce
-from itertools import chain
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
 
 from sparkwright.errors import ConfigurationError, DataError
-from sparkwright.options import check_choice
-from sparkwright.storage.files import (
-    exists,
-    join,
-    open_to_read,
-    read_bytes,
-    write_atomically,
-    write_bytes,
-)
-from sparkwright.storage.listing import StoredFile, list_files
+from sparkwright.storage.files import open_to_read
 
 from ._distributed import DistributedDataSet
-from ._record_bytes import MAX_UNPACKED_BYTES
-from ._record_examples import (
-    Layout,
-    Row,
-    columns_note,
-    example_of,
-    merged_layout,
-    read_columns_note,
-    row_of,
-)
-from ._record_files import RecordPiece, check_functions, examples_of, from_records
-from ._record_writing import Part, write_parts
-from ._sequence_file import STRICT
-from ._tf_example import FeatureSpec, columns_of, parse_example, serialized_examples
-from .dataset import DataSet
+from ._record_files import RecordPiece, check_functions, examples_of, from_records, some_files
+from ._record_values import MAX_UNPACKED_BYTES, Row, example_of, row_of
+from .dataset import Array, DataSet
 from .pieces import OnError, SkipLog
 from .wording import session_first
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FileCompression = Literal["gzip", "zlib"]
-LAYOUT = "_layout.json"
-_PACKED = {"gzip": (".gz", 31), "zlib": (".zlib", 15)}  # ending, zlib's wbits
 _HEAD_BYTES, _CHECKSUM_BYTES = 12, 4
-_merged = partial(merged_layout, varying=1)
+_MESSAGES = """
+name: "example.proto" package: "sparkwright" syntax: "proto3"
+message_type { name: "Features"
+  nested_type { name: "FeatureEntry" options { map_entry: true }
+    field { name: "key" number: 1 label: LABEL_OPTIONAL type: TYPE_STRING }
+    field { name: "value" number: 2 label: LABEL_OPTIONAL type: TYPE_MESSAGE
+            type_name: ".sparkwright.Feature" } }
+  field { name: "feature" number: 1 label: LABEL_REPEATED type: TYPE_MESSAGE
+          type_name: ".sparkwright.Features.FeatureEntry" } }
+message_type { name: "Example"
+  field { name: "features" number: 1 label: LABEL_OPTIONAL type: TYPE_MESSAGE
+          type_name: ".sparkwright.Features" } }
+message_type { name: "BytesList"
+  field { name: "value" number: 1 label: LABEL_REPEATED type: TYPE_BYTES } }
+message_type { name: "FloatList"
+  field { name: "value" number: 1 label: LABEL_REPEATED type: TYPE_FLOAT } }
+message_type { name: "Int64List"
+  field { name: "value" number: 1 label: LABEL_REPEATED type: TYPE_INT64 } }
+message_type { name: "Feature" oneof_decl { name: "kind" }
+  field { name: "bytes_list" number: 1 label: LABEL_OPTIONAL type: TYPE_MESSAGE
+          type_name: ".sparkwright.BytesList" oneof_index: 0 }
+  field { name: "float_list" number: 2 label: LABEL_OPTIONAL type: TYPE_MESSAGE
+          type_name: ".sparkwright.FloatList" oneof_index: 0 }
+  field { name: "int64_list" number: 3 label: LABEL_OPTIONAL type: TYPE_MESSAGE
+          type_name: ".sparkwright.Int64List" oneof_index: 0 } }
+"""
 
 
 def checksum(content: bytes) -> bytes:
-    """Return the masked checksum of `content` in TFRecord files.
-
-    Example:
-        >>> checksum(b"123456789").hex()
-        'e5b08ac7'
-    """
+    """Return the masked checksum of `content` in TFRecord files."""
     import google_crc32c
 
     crc = google_crc32c.value(content)
@@ -70,15 +68,7 @@ def checksum(content: bytes) -> bytes:
     return masked.to_bytes(_CHECKSUM_BYTES, "little")
 
 
-def framed(content: bytes) -> bytes:
-    """Return `content` as a record."""
-    length = len(content).to_bytes(8, "little")
-    return b"".join([length, checksum(length), content, checksum(content)])
-
-
-def read_frames(
-    file: BinaryIO, source: str, log: SkipLog = STRICT, expected: int | None = None
-) -> Iterator[tuple[int, bytes]]:
+def read_frames(file: BinaryIO, source: str, log: SkipLog) -> Iterator[tuple[int, bytes]]:
     """Yield the offset in the decompressed data and the content of each record of an open file."""
     read = file.read
     head = read(_HEAD_BYTES)
@@ -92,7 +82,7 @@ def read_frames(
 
         # Arrow also supports zlib, and files with several members.
         read = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "gzip").read
-    at = seen = 0
+    at = 0
     while head := read(_HEAD_BYTES):
         length = int.from_bytes(head[:8], "little")
         body = b""
@@ -110,13 +100,7 @@ def read_frames(
             )
             if not is_whole:
                 return
-        at, seen = at + _HEAD_BYTES + len(body), seen + 1
-    if expected not in (None, seen):
-        log.skip(
-            "missing records",
-            f"a TFRecord file must have as many records as {LAYOUT} states, {expected}. Received: "
-            f"{seen} in {source}. The file is incomplete, or another one.",
-        )
+        at += _HEAD_BYTES + len(body)
 
 
 @session_first
@@ -142,68 +126,40 @@ def from_tfrecord(
         labels: keys that become outputs: floats likewise, integers as int32; a single number has
             shape ().
         convert: alternative to `features` and `labels`: converts an example, a dict of key ->
-            float32 or int64 array or list of bytes, to a DataSet or (features, label). Default
-            None. Without any of the three, the files must be those of `write_tfrecord`.
+            float32 or int64 array or list of bytes, to a DataSet or (features, label).
+            Default None.
         on_error: "raise" (default), or "skip": skip and count damaged and invalid records, and the
             rest of a file after a damaged length.
         partitions: number of partitions, at most one per file; default None: automatic.
 
     Raises:
         FileNotFoundError: if there is no file at `url`.
-        ConfigurationError: if an option is invalid.
-        DataError: if the files have no stored layout and none of `features`, `labels` and `convert`
-            is given; when the data is read, if a record is invalid.
+        ConfigurationError: if an option is invalid, or neither `features` nor `convert` is given.
+        DataError: when the data is read, if a record is invalid.
     """
     check_functions(convert, None)
-    groups = {"features": features, "labels": labels}
-    are_keys = all(isinstance(keys, (list, tuple)) for keys in groups.values())
-    if not are_keys or ((features or labels) and (convert is not None or not features)):
+    are_keys = all(isinstance(keys, list | tuple) for keys in (features, labels))
+    if not are_keys or bool(features) == (convert is not None) or (labels and not features):
         raise ConfigurationError(
             "there must be lists of keys, `features` with or without `labels`, or `convert` alone. "
             f"Received: features={features!r}, labels={labels!r}, convert={convert!r}."
         )
-    files = list_files(url)
-    if not files:
-        raise DataError(f"there must be at least one file. Received: {url} without any.")
-    specs = [FeatureSpec(key, f"{group}/{key}") for group, keys in groups.items() for key in keys]
-    described = {"specs": specs, "convert": convert}
     return from_records(
         spark,
-        [RecordPiece(file=file, start=0, end=file.size_bytes) for file in files],
-        partial(read_tfrecords, **described if specs or convert else stored_layout(files)),
+        [RecordPiece(file=file, start=0, end=file.size_bytes) for file in some_files(url)],
+        partial(read_tfrecords, features=features, labels=labels, convert=convert),
         on_error=on_error,
         partitions=partitions,
     )
-
-
-def stored_layout(files: Sequence[StoredFile]) -> dict[str, Any]:
-    """Return specs and numbers of records of files of `write_tfrecord`, stored beside them."""
-    layout: Layout = {}
-    counts: dict[str, int] = {}
-    for folder in sorted({file.url.rpartition("/")[0] for file in files}):
-        note = join(folder, LAYOUT)
-        if not exists(note):
-            raise DataError(
-                "the content of TFRecord files must be described: `features=` and `labels=`, or "
-                f"`convert=`. Received: neither, and {folder} is no folder of `write_tfrecord`."
-            )
-        try:
-            found, noted = read_columns_note(read_bytes(note))
-            layout = _merged(layout or found, found)
-            counts |= {join(folder, name): n for name, n in noted.get("examples", {}).items()}
-        except (DataError, AttributeError) as error:
-            raise DataError(f"{LAYOUT} must be intact. Received: {error} It is {note}.") from None
-    specs = [FeatureSpec(key_of(n), n, shape, dtype) for n, (dtype, shape) in layout.items()]
-    return {"specs": specs, "counts": counts}
 
 
 def read_tfrecords(
     piece: RecordPiece,
     log: SkipLog,
     *,
-    specs: Sequence[FeatureSpec] = (),
+    features: Sequence[str] = (),
+    labels: Sequence[str] = (),
     convert: Callable[[dict[str, Any]], Any] | None = None,
-    counts: Mapping[str, int] | None = None,
 ) -> Iterator[DataSet]:
     """Yield the examples of a TFRecord file; report invalid records to `log`."""
 
@@ -211,95 +167,61 @@ def read_tfrecords(
         example = parse_example(record[1])
         if convert is not None:
             return example_of(convert(example))
-        return row_of(columns_of(example, specs))
+        columns = {f"features/{key}": _numbers(example, key) for key in features}
+        for key in labels:
+            numbers = _numbers(example, key, integers="int32")
+            columns[f"labels/{key}"] = numbers.reshape(()) if numbers.size == 1 else numbers
+        return row_of(columns)
 
     source = piece.file.url
     try:
         with open_to_read(source) as file:
-            expected = (counts or {}).get(source)
-            frames = read_frames(file, source, log, expected)
-            yield from examples_of(frames, make, source, log)
+            yield from examples_of(read_frames(file, source, log), make, source, log)
     except OSError as error:  # also of a damaged compression
         log.skip("unreadable file", f"a file must be readable. Received: {source}: {error}.")
 
 
-def write_tfrecord(
-    datasets: Any,
-    url: str,
-    *,
-    examples_per_part: int | None = None,
-    max_files: int | None = None,
-    compression: FileCompression | None = None,
-    overwrite: bool = False,
-) -> int:
-    """Write examples as TFRecord files `part-r-00000.tfrecord`, … in a folder.
-
-    A record is one tf.train.Example. The keys are the names of features and labels; for masks and
-    weights, those of `DataSet.columns`. float32 and float16 are written as a float_list, integers
-    and booleans as an int64_list. float64, uint8 and uint64 are written as bytes for
-    `tf.io.decode_raw`. A separate file has shapes and dtypes, for `from_tfrecord`.
-
-    Other options, results and errors are those of `write_sequence_file`.
-
-    Args:
-        datasets: as for `write_sequence_file`. Examples may differ in at most one axis of a column.
-        url: the folder; executors must have access.
-        examples_per_part: number of examples per part.
-        max_files: maximum number of partitions of distributed data.
-        compression: compression of each file: None (default), "gzip" or "zlib".
-        overwrite: whether to replace the content of the folder.
-    """
-    check_choice("compression", compression, (None, *_PACKED))
-    write = partial(_write, compression=compression)
-    return write_parts(
-        datasets, url, write, examples_per_part, max_files, overwrite, varying=1,
-        finish=_write_layout,
-    )  # fmt: skip
+def _numbers(example: Mapping[str, Any], key: str, *, integers: str = "float32") -> Array:
+    """Return a feature as float32, or `integers` if it has int64 numbers; shape (count,)."""
+    values = example.get(key, [])
+    are_numbers = isinstance(values, np.ndarray) and values.size > 0
+    if are_numbers:
+        found = values.astype(integers if values.dtype == np.int64 else "float32")
+        if found.dtype.kind == "f" or (found == values).all():
+            return found
+    raise DataError(
+        f"the feature {key!r} must have numbers that fit {integers}. Received: "
+        f"{len(values)} {'larger numbers' if are_numbers else 'values, or bytes'}. Use `convert` "
+        "for missing features, texts, images, and other shapes and dtypes."
+    )
 
 
-def _serialized(dataset: DataSet) -> Iterator[bytes]:
-    columns = dataset.columns()
-    named = {key_of(name): array for name, array in columns.items()}
-    if len(named) < len(columns):
+@functools.cache
+def example_class() -> Any:
+    """Return the class of tf.train.Example, in a separate pool; TensorFlow uses the default one."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
+
+    file: Any = text_format.Parse(_MESSAGES, descriptor_pb2.FileDescriptorProto())
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("sparkwright.Example"))
+
+
+def parse_example(content: bytes) -> dict[str, Any]:
+    """Parse a serialized Example: key -> array of float32 or int64, or list of bytes."""
+    from google.protobuf.message import DecodeError
+
+    try:
+        features = example_class().FromString(content).features.feature
+    except DecodeError as error:
         raise DataError(
-            "features and labels must have different names in a TFRecord file. "
-            f"Received: {list(columns)}. Rename one of each pair."
-        )
-    return serialized_examples(named)
-
-
-def _write(
-    url: str,
-    first: int,
-    layout: Layout,
-    datasets: Iterator[DataSet],
-    *,
-    compression: str | None,
-) -> str:
-    del first, layout  # records have no keys; `_write_layout` writes the layouts of all parts
-    ending, window_bits = _PACKED.get(compression or "", ("", 0))
-    packer = zlib.compressobj(wbits=window_bits) if compression else None
-    with write_atomically(f"{url}.tfrecord{ending}") as file:
-        for content in chain.from_iterable(map(_serialized, datasets)):
-            frame = framed(content)
-            file.write(packer.compress(frame) if packer else frame)
-        if packer:
-            file.write(packer.flush())
-    return f"{url.rpartition('/')[2]}.tfrecord{ending}"
-
-
-def _write_layout(folder: str, parts: list[Part]) -> None:
-    layout = reduce(_merged, (part.layout for part in parts))
-    examples = {part.entry: part.examples for part in parts}
-    write_bytes(join(folder, LAYOUT), columns_note(layout, examples=examples).encode())
-
-
-def key_of(column: str) -> str:
-    """Return the key of a column: without the group for features and labels.
-
-    Example:
-        >>> key_of("features/image"), key_of("features_masks/image")
-        ('image', 'features_masks/image')
-    """
-    group, _, name = column.partition("/")
-    return name if group in ("features", "labels") else column
+            f"a record must be a serialized tf.train.Example. Received: {content[:20]!r}… "
+            f"({error})."
+        ) from None
+    dtypes = {"float_list": np.float32, "int64_list": np.int64}
+    found: dict[str, Any] = {}
+    for key, feature in features.items():
+        if kind := feature.WhichOneof("kind"):
+            values = getattr(feature, kind).value
+            found[key] = np.array(values, dtypes[kind]) if kind in dtypes else list(values)
+    return found

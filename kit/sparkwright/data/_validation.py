@@ -1,8 +1,8 @@
 """Count invalid files or examples, and optionally remove invalid files."""
 
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from operator import add
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -11,17 +11,11 @@ from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.jobs import collect
 from sparkwright.errors import ConfigurationError, DataError
 from sparkwright.options import check_choice
-from sparkwright.storage.files import (
-    is_folder,
-    join,
-    remove,
-    write_bytes,
-)
+from sparkwright.storage.files import exists, is_folder, join, remove, write_bytes
 
 from ._distributed import DistributedDataSet
-from ._expected import Expected, Shapes, expected_shapes
 from ._exported import ExportedDataSet
-from ._manifest import MANIFEST_NAME
+from ._manifest import MANIFEST_NAME, Manifest
 from ._skipped import ValidationResult
 from .dataset import DataSet
 from .loaders import Loader, MinibatchSource, checked_dataset, load, problem_of, read_ahead
@@ -30,6 +24,8 @@ from .paths import FileToRead, check_visible, export_at, find_files, is_rdd
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Shape = Sequence[int | None]
+Shapes = Shape | Mapping[str, Shape]
 OnInvalid = Literal["keep", "delete"]
 _FILES_A_TASK = 64
 _REASONS = {
@@ -78,11 +74,16 @@ def validate(
         print(sw.data.validate("exports/train", spark=spark, features_shape=(28, 28, 1)))
     """
     expected = Expected(
-        features=expected_shapes("features_shape", features_shape),
-        labels=expected_shapes("labels_shape", labels_shape),
+        features=_expected_shapes("features_shape", features_shape),
+        labels=_expected_shapes("labels_shape", labels_shape),
         labels_required=labels_required,
     )
-    _check_options(where, on_invalid)
+    check_choice("on_invalid", on_invalid, get_args(OnInvalid))
+    if on_invalid != "keep" and isinstance(where, DataSet | DistributedDataSet):
+        raise ConfigurationError(
+            "only files can be deleted. Received: "
+            f"on_invalid={on_invalid!r} for a {type(where).__name__}."
+        )
     if isinstance(where, DataSet):
         return expected.check(where, "the data set", len(where))
     if isinstance(where, DistributedDataSet):
@@ -93,38 +94,95 @@ def validate(
         )
         return found or ValidationResult()
     checked = _checked(where, expected, loader, spark, clearing=on_invalid != "keep")
-    total = sum(checked, CheckedFiles())
-    if on_invalid == "keep" or not total.result.invalid:
-        return total.result
-    return total.result + _clear(where, total)
+    total = sum((result for result, _ in checked), ValidationResult())
+    bad = [url for _, urls in checked for url in urls]
+    return total + _clear(where, bad) if bad else total
 
 
-def _check_options(where: Any, on_invalid: str) -> None:
-    check_choice("on_invalid", on_invalid, get_args(OnInvalid))
-    if on_invalid != "keep" and isinstance(where, (DataSet, DistributedDataSet)):
+def _expected_shapes(option: str, shapes: Any) -> dict[str, tuple[int, ...]] | None:
+    if shapes is None:
+        return None
+    named: Any = shapes if isinstance(shapes, Mapping) else {"": shapes}
+    try:
+        found = {
+            str(name): tuple(-1 if n is None else int(n) for n in shape)
+            for name, shape in named.items()
+        }
+    except (TypeError, ValueError):
+        found = {"": (0,)}
+    if any(n == 0 or n < -1 for shape in found.values() for n in shape):
         raise ConfigurationError(
-            "only files can be deleted. Received: "
-            f"on_invalid={on_invalid!r} for a {type(where).__name__}."
+            f"`{option}` must be a shape of one example: lengths of at least 1, None or -1 for any "
+            f"length; or a dict name -> shape. Received: {option}={shapes!r}."
         )
+    return found
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Expected:
+    """Required shapes of every item: name ("" if there is only one) -> shape; None: not checked."""
+
+    features: dict[str, tuple[int, ...]] | None = None
+    labels: dict[str, tuple[int, ...]] | None = None
+    labels_required: bool = True
+
+    def completed(self, manifest: Manifest) -> "Expected":
+        """Return a copy in which the manifest's values replace missing ones."""
+        shapes: dict[str, dict[str, tuple[int, ...]]] = {"features": {}, "labels": {}}
+        for column, (_, shape) in manifest.columns.items():
+            group, _, name = column.partition("/")
+            if group in shapes:
+                shapes[group][name] = shape
+        return Expected(
+            features=self.features or shapes["features"],
+            labels=self.labels or shapes["labels"],
+            labels_required=self.labels_required and bool(shapes["labels"]),
+        )
+
+    def check(self, dataset: DataSet, name: str, items: int) -> ValidationResult:
+        """Validate `dataset`; a problem counts as `items` invalid items."""
+        found = self._problem(dataset)
+        if found is None:
+            return ValidationResult(total=items, valid=items)
+        reason, message = found
+        return ValidationResult(total=items, **{reason: items}, first=(f"{name}: {message}",))
+
+    def _problem(self, dataset: DataSet) -> tuple[str, str] | None:
+        groups = (
+            ("features", dataset.features, self.features or {}),
+            ("labels", dataset.labels, self.labels or {}),
+        )
+        for group, arrays, shapes in groups:
+            if not arrays and (shapes or self.labels_required):
+                return f"missing_{group}", f"it has no {group}"
+            missing = sorted(set(shapes) - set(arrays))
+            if arrays and missing and "" not in shapes:
+                names = sorted(arrays)
+                return f"missing_{group}", f"it has the {group} {names}, not {missing}"
+        for group, arrays, shapes in groups:
+            for name, array in arrays.items():
+                wanted, found = shapes.get(name, shapes.get("")), array.shape[1:]
+                if wanted is not None and not _fits(found, wanted):
+                    message = f"{group} {name!r} have the shape {_text(found)}, not {_text(wanted)}"
+                    return f"invalid_{group}", message
+        return None
+
+
+def _fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:
+    return len(shape) == len(wanted) and all(
+        length in (-1, found) for found, length in zip(shape, wanted, strict=True)
+    )
+
+
+def _text(shape: Sequence[int]) -> str:
+    return "(" + ", ".join("any" if n == -1 else str(n) for n in shape) + ")"
 
 
 # -- checking files
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CheckedFiles:
-    """The result for several files; `+` merges two results."""
-
-    result: ValidationResult = field(default_factory=ValidationResult)
-    invalid: tuple[str, ...] = ()  # URLs of existing files, if they will be removed
-    missing: tuple[str, ...] = ()  # URLs of missing files, if the manifest will be rewritten
-
-    def __add__(self, other: "CheckedFiles") -> "CheckedFiles":
-        return CheckedFiles(
-            result=self.result + other.result,
-            invalid=self.invalid + other.invalid,
-            missing=self.missing + other.missing,
-        )
+# The result for several files, and the URLs of invalid and missing ones if these will be removed.
+Checked = tuple[ValidationResult, list[str]]
 
 
 def _checked(
@@ -134,7 +192,7 @@ def _checked(
     spark: "SparkSession | None",
     *,
     clearing: bool,
-) -> list[CheckedFiles]:
+) -> list[Checked]:
     check = partial(_check_files, expected=expected, loader=loader, clearing=clearing)
     if is_rdd(where):
         if spark is None:
@@ -163,21 +221,16 @@ def _checked(
 
 def _check_files(
     files: Iterable[FileToRead], *, expected: Expected, loader: Loader | None, clearing: bool
-) -> Iterator[CheckedFiles]:
-    check = partial(_check_file, expected=expected, loader=loader, clearing=clearing)
-    yield sum(read_ahead(files, check), CheckedFiles())
+) -> Iterator[Checked]:
+    total, bad = ValidationResult(), list[str]()
 
+    def check(file: FileToRead) -> tuple[str, ValidationResult]:
+        return file.url, _result_of(file, expected, loader, clearing=clearing)
 
-def _check_file(
-    file: FileToRead, *, expected: Expected, loader: Loader | None, clearing: bool
-) -> CheckedFiles:
-    result = _result_of(file, expected, loader, clearing=clearing)
-    bad = (file.url,) if clearing and result.invalid else ()
-    return CheckedFiles(
-        result=result,
-        invalid=() if result.missing_file else bad,
-        missing=bad if result.missing_file else (),
-    )
+    for url, result in read_ahead(files, check):
+        total += result
+        bad += [url] if clearing and result.invalid else []
+    yield total, bad
 
 
 def _result_of(
@@ -216,20 +269,19 @@ def _result_of(
 # -- removing invalid files: on the driver, as tasks may be retried
 
 
-def _clear(where: Any, checked: CheckedFiles) -> ValidationResult:
+def _clear(where: Any, urls: list[str]) -> ValidationResult:
     """Delete files, and remove these and missing files from an export's manifest."""
-    urls = list(dict.fromkeys(checked.invalid))  # a list may contain duplicates
-    for url in urls:
+    present = list(filter(exists, dict.fromkeys(urls)))  # a list may contain duplicates
+    for url in present:
         remove(url)
     folder = _folder_of(where)
     export = None if folder is None else export_at(folder)
     if export is not None:
         files = join(export.url, export.manifest.folder) + "/"
-        gone = {url.removeprefix(files) for url in (*urls, *checked.missing)}
-        manifest = export.manifest.without(gone)
+        manifest = export.manifest.without({url.removeprefix(files) for url in urls})
         if manifest != export.manifest:
             write_bytes(join(export.url, MANIFEST_NAME), manifest.to_json().encode())
-    return ValidationResult(deleted=len(urls))
+    return ValidationResult(deleted=len(present))
 
 
 def _folder_of(where: Any) -> str | None:

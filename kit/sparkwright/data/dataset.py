@@ -208,10 +208,6 @@ class DataSet:
         del description
         return fold([self], summarize, merge)
 
-    def split(self) -> "list[DataSet]":
-        """Return one DataSet per example, in order, as views without copying."""
-        return list(self.batches(1))
-
     def shuffle(self, seed: int) -> "DataSet":
         """Return the examples in a random order determined by `seed`.
 

@@ -248,7 +248,7 @@ FORMATS: dict[SourceFormat, FormatInfo] = {
     "tfrecord": FormatInfo(
         reader=from_tfrecord,
         title="TFRecord",
-        advice="Files of tf.train.Example. Those of write_tfrecord need no selected features.",
+        advice="Files of tf.train.Example; select the keys of numbers that become features.",
         names=("on_error",),
         endings=("tfrecord", "tfrecords", "tfrecord.gz", "tfrecords.gz"),
         columns=True,
@@ -277,12 +277,7 @@ FORMATS: dict[SourceFormat, FormatInfo] = {
 
 
 def guess_format(url: str, names: Sequence[str] = (), folders: Sequence[str] = ()) -> SourceFormat:
-    """Guess the format from the names of a folder's files and subfolders; the fallback is "csv".
-
-    Example:
-        >>> guess_format("s3://bucket/pets/", ["a.jpg", "b.jpg", "readme.txt"])
-        'images'
-    """
+    """Guess the format from the names of a folder's files and subfolders; the fallback is "csv"."""
     if named := _by_ending(url.rstrip("/").rpartition("/")[2]):
         return named
     if "manifest.json" in names:

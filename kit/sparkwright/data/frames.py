@@ -234,8 +234,3 @@ def _integers(table: Any, names: Sequence[str], schema: TableSchema) -> Any:
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int32())
     return column.to_numpy() if pa.types.is_integer(column.type) else None
-
-
-def refuse(_reason: str, message: str) -> None:
-    """Raise the message of a `SkipLog` without its advice on `on_error="skip"`."""
-    raise DataError(message)

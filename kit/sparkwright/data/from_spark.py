@@ -20,6 +20,7 @@ from ._image_decoding import (
     images_of,
     rows_at_once,
 )
+from ._skipped import SkipLog, plain_error
 from ._table_schema import TableSchema
 from ._table_source import MOST_VALUES, check_inferred
 from .chunks import cut, error_to_bytes, errors_as_chunks, to_bytes, to_chunks
@@ -27,13 +28,11 @@ from .dataset import DataSet
 from .frames import (
     FrameColumns,
     examples_of,
-    refuse,
     refuse_missing,
     refuse_unsuitable,
     schema_of_frame,
     text_inputs,
 )
-from .pieces import SkipLog
 from .spark_columns import selected
 from .texts import is_string
 from .wording import session_first
@@ -178,7 +177,7 @@ def _by_schema(frame: "DataFrame", schema: TableSchema) -> DistributedDataSet:
 
     def examples(batch: Any) -> DataSet | None:
         refuse_missing(batch, schema, library="Spark")
-        log = SkipLog("raise", refuse)
+        log = SkipLog("raise", plain_error)
         return examples_of(batch, schema, lambda row: f"row {row + 1} of a batch", log)
 
     data = in_arrow(selected(frame, schema.used), examples)

@@ -23,14 +23,7 @@ _error, _warning = DataProblem.error, DataProblem.warning
 
 
 def guess_csv(content: bytes, name: str = "", *, is_all: bool = True) -> dict[str, Any]:
-    r"""Guess the options of a DataSource from the first bytes of a CSV file; without defaults.
-
-    Example:
-        >>> guess_csv(b"name;age\nAnn;31\nBob;40\n")
-        {'delimiter': ';'}
-        >>> guess_csv(b'a,b\n1,x\n2,"y\nz"\n')
-        {'newlines_in_values': True}
-    """
+    """Guess the options of a DataSource from the first bytes of a CSV file; without defaults."""
     found: dict[str, Any] = {}
     try:
         content.decode()
@@ -86,12 +79,7 @@ def _rows(block: bytes, form: CsvFormat, *, is_all: bool) -> list[list[str]]:
 
 
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row is a header.
-
-    Example:
-        >>> has_header([["age", "name"], ["31", "Ann"]]), has_header([["31", "Ann"], ["4", "Bo"]])
-        (True, False)
-    """
+    """Whether the first row is a header."""
     first, rest = rows[0], rows[1:]
     names = [name.strip() for name in first]
     if any(number_of(name) is not None for name in names):
@@ -121,15 +109,7 @@ def guess_label(columns: Sequence[ColumnPreview]) -> str | None:
 
 
 def guess_task(column: ColumnPreview) -> Literal["classification", "regression"]:
-    """Guess classification for texts and few distinct integers, else regression.
-
-    Example:
-        >>> from sparkwright.data._data_preview import summarize_column
-        >>> guess_task(summarize_column("price", ["1.5", "2.25"]))
-        'regression'
-        >>> guess_task(summarize_column("y", ["a", "b"]))
-        'classification'
-    """
+    """Guess classification for texts and few distinct integers, else regression."""
     if column.has_decimal_commas:
         return "regression"
     if column.kind == "text":

@@ -15,7 +15,7 @@ from ._column_choice import schema_of
 from ._columnar import is_nested, shape_of
 from ._filling import fill_missing
 from ._local_data import LocalData, of_pipeline
-from ._skipped import Skipped
+from ._skipped import SkipLog, Skipped, plain_error
 from ._table_files import ColumnOptions
 from ._table_schema import Statistic, TableSchema
 from ._table_source import LocalTable, check_no_choice
@@ -23,12 +23,10 @@ from .dataset import Array, DataSet
 from .frames import (
     FrameColumns,
     examples_of,
-    refuse,
     refuse_missing,
     refuse_unsuitable,
     schema_of_frame,
 )
-from .pieces import SkipLog
 from .wording import listed, with_options_of
 
 # Options that choose columns.
@@ -279,7 +277,7 @@ def _shapes(table: Any, kinds: Mapping[str, Any], names: Sequence[str]) -> Any:
 
 def _read(table: Any, schema: TableSchema) -> LocalTable:
     refuse_missing(table, schema, library="pandas")
-    log = SkipLog("raise", refuse)
+    log = SkipLog("raise", plain_error)
     found = (
         None
         if not table.num_rows

@@ -180,10 +180,6 @@ def read_ahead(
 
     Items are read on the calling thread. An exception of `function` is raised in place of its
     result. Close the generator to stop the threads early.
-
-    Example:
-        >>> list(read_ahead([3, 1, 2], str))
-        ['3', '1', '2']
     """
     rest = iter(items)
     with ThreadPoolExecutor(threads, thread_name_prefix="sparkwright-read") as pool:

@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from sparkwright.cluster.connect import context_of
 from sparkwright.cluster.jobs import run_job
@@ -28,7 +28,6 @@ from ._exported import ExportedDataSet, find_export
 from ._manifest import MANIFEST_NAME, Manifest
 
 if TYPE_CHECKING:
-    from pyspark import RDD
     from pyspark.sql import SparkSession
 
 _PART = re.compile(r".*/part-\d+(\.txt)?", re.DOTALL)
@@ -75,33 +74,9 @@ class FoundFiles:
     probes: tuple[str, ...]  # executors must see the first of these that the driver sees
 
 
-@overload
 def list_paths(
-    url: str | os.PathLike[str],
-    extensions: Sequence[str] | None = None,
-    recursive: bool = False,
-    *,
-    spark: None = None,
-) -> list[str]: ...
-
-
-@overload
-def list_paths(
-    url: str | os.PathLike[str],
-    extensions: Sequence[str] | None = None,
-    recursive: bool = False,
-    *,
-    spark: "SparkSession",
-) -> "RDD[str]": ...
-
-
-def list_paths(
-    url: str | os.PathLike[str],
-    extensions: Sequence[str] | None = None,
-    recursive: bool = False,
-    *,
-    spark: "SparkSession | None" = None,
-) -> "list[str] | RDD[str]":
+    url: str | os.PathLike[str], extensions: Sequence[str] | None = None, recursive: bool = False
+) -> list[str]:
     """List the URLs of files, sorted; the minibatches of an export in their order.
 
     Files and folders whose names begin with "." or "_" are ignored.
@@ -110,7 +85,6 @@ def list_paths(
         url: a file, a folder, or a pattern with `*`, `?`, `[…]` or `**`, in any file system.
         extensions: file extensions to keep, such as "csv", in any case; default None: all.
         recursive: whether to include subfolders; default False.
-        spark: a session, to return an RDD of URLs instead of a list; default None.
 
     Raises:
         FileNotFoundError: if no file exists, naming the URL.
@@ -120,24 +94,13 @@ def list_paths(
     export = export_at(name)
     if export is None:
         files = list_files(name, extensions=extensions, recursive=recursive)
-        paths = [file.url for file in files]
-    else:
-        endings = tuple(f".{e.lstrip('.').lower()}" for e in extensions or ())
-        paths = [p for p in export.paths if not endings or p.lower().endswith(endings)]
-    if spark is None:
-        return paths
-    context = context_of(spark)
-    return context.parallelize(paths, max(1, min(len(paths), context.defaultParallelism)))
+        return [file.url for file in files]
+    endings = tuple(f".{e.lstrip('.').lower()}" for e in extensions or ())
+    return [p for p in export.paths if not endings or p.lower().endswith(endings)]
 
 
 def cut_files(files: Sequence[FileToRead], edges: Sequence[int]) -> list[list[FileToRead]]:
-    """Split files into consecutive ranges of examples, cutting files at the given `edges`.
-
-    Example:
-        >>> shares = cut_files([FileToRead("a", 9, 3), FileToRead("b", 9, 4)], [0, 5, 7])
-        >>> [[(f.url, f.start, f.stop) for f in share] for share in shares]
-        [[('a', 0, None), ('b', 0, 2)], [('b', 2, 4)]]
-    """
+    """Split files into consecutive ranges of examples, cutting files at the given `edges`."""
     found: list[list[FileToRead]] = [[] for _ in edges[1:]]
     first, share = 0, 0
     for file in files:

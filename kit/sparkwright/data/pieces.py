@@ -6,7 +6,7 @@ are counted once, even if Spark repeats a task.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sparkwright.cluster.connect import context_of
 from sparkwright.options import check_count
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import SparkSession
 
+Item = TypeVar("Item")
 _PARTITION_BYTES = 128 << 20
 
 
@@ -42,10 +43,9 @@ def from_pieces(
 ) -> DistributedDataSet:
     """Create a data set by applying `read` to picklable `pieces`, in order; `sizes` in bytes."""
     check_on_error(on_error)
-    groups = group_by_size(sizes, partition_count(spark, sizes, partitions))
     return read_groups(
         spark,
-        [[pieces[i] for i in group] for group in groups],
+        group_by_size(pieces, sizes, partition_count(spark, sizes, partitions)),
         partial(_each, read=read),
         on_error=on_error,
         fingerprint=fingerprint,
@@ -96,26 +96,22 @@ def partition_count(spark: "SparkSession", sizes: Sequence[int], partitions: int
     return partitions or max(context_of(spark).defaultParallelism, least)
 
 
-def group_by_size(sizes: Sequence[int], groups: int) -> list[list[int]]:
-    """Group consecutive indices into at most `groups` non-empty groups of similar total size.
+def group_by_size(items: Sequence[Item], sizes: Sequence[int], groups: int) -> list[list[Item]]:
+    """Group consecutive items into at most `groups` non-empty groups of similar total size.
 
-    If all sizes are 0, the groups have similar numbers of indices.
-
-    Example:
-        >>> group_by_size([4, 1, 1, 2], 2)
-        [[0], [1, 2, 3]]
+    If all sizes are 0, the groups have similar numbers of items.
     """
-    found: list[list[int]] = []
+    found: list[list[Item]] = []
     if not any(sizes):
         sizes = [1] * len(sizes)
     left, total = len(sizes), sum(sizes)
     done = 0
-    for index, size in enumerate(sizes):
+    for item, size in zip(items, sizes, strict=True):
         # Start a new group where the running total passes the next equal fraction of the whole.
         opens = not found or (done + size / 2) * groups >= total * len(found)
         if (opens and len(found) < groups) or len(found) + left <= min(groups, len(sizes)):
             found.append([])
-        found[-1].append(index)
+        found[-1].append(item)
         done += size
         left -= 1
     return found or [[]]

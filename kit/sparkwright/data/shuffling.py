@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sparkwright.cluster.jobs import collect, run_job
 from sparkwright.errors import DataError
 
-from ._splitting import Part, assigned, balanced_sizes, draw_quotas
+from ._splitting import Data, assigned, balanced_sizes, draw_quotas
 from .chunks import (
     CHUNK_BYTES,
     error_to_bytes,
@@ -147,31 +147,26 @@ def _changed_data(source: int, expected: int, found: str) -> DataError:
 # -- at random
 
 
-def shuffle(
-    spark: "SparkSession",
-    rdd: "RDD[bytes]",
-    counts: tuple[int, ...],
-    *,
-    partitions: int | None,
-    seed: int,
-) -> Part:
-    """Shuffle to `partitions` of equal size; `counts` are the examples of each present one."""
+def shuffle(data: Data, *, partitions: int | None, seed: int) -> Data:
+    """See `DistributedDataSet.shuffle`."""
     check_integer("seed", seed, minimum=0)
     if partitions is not None:
         check_integer("partitions", partitions)
+    counts = data.partition_counts()
     wanted = partitions or max(1, len(counts))
-    total_bytes = sum(counts) * _example_bytes(spark, rdd) if sum(counts) else 0
+    total_bytes = sum(counts) * _example_bytes(data.spark, data.rdd) if sum(counts) else 0
     blocks = max(1, -(-total_bytes // (wanted * _BLOCK_BYTES)))
     placement = RandomBlocks(counts, partitions=wanted, blocks=blocks, seed=seed)
     placed = place(
-        rdd,
+        data.rdd,
         placement,
         source_counts=counts,
         partitions=wanted,
         partition_of=lambda block: block // blocks,
         join=partial(_permuted, seed=seed),
     )
-    return Part(placed, f"shuffle {wanted} {blocks} {seed}", placement.target_counts)
+    step = f"shuffle {wanted} {blocks} {seed}"
+    return data.derive(placed, step=step, counts=placement.target_counts)
 
 
 def _example_bytes(spark: "SparkSession", rdd: "RDD[bytes]") -> int:
@@ -188,7 +183,7 @@ def _permuted(
         if all(dataset.layout == datasets[0].layout for dataset in datasets):
             datasets = [DataSet.concatenate(datasets).take(order)]
         else:
-            singles = [one for dataset in datasets for one in dataset.split()]
+            singles = [one for dataset in datasets for one in dataset.batches(1)]
             datasets = [singles[number] for number in order]
         yield from to_chunks(datasets)
 

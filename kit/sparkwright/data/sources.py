@@ -148,10 +148,8 @@ class DataSource(Configuration):
         strangers = [each for each in self.categories if each not in self.features]
         if self.features and strangers:
             return f"The category {strangers[0]!r} must be among the features."
-        if self.format == "table" and not self.features:
-            return "Select the features of the Spark table: there is no default."
-        if self.format == "tfrecord" and self.label is not None and not self.features:
-            return "Select the features as well, or neither features nor label."
+        if self.format in ("table", "tfrecord") and not self.features:
+            return f"Select the features of the {info.title}: there is no default."
         try:
             _ = self.arguments
             if self.format == "csv":

@@ -13,24 +13,14 @@ Result = TypeVar("Result")
 
 
 def listed(names: Iterable[Any]) -> str:
-    """Format names or paths for a message: at most 12, each of at most 250 characters.
-
-    Example:
-        >>> listed(["a", "b"])
-        "'a', 'b'"
-    """
+    """Format names or paths for a message: at most 12, each of at most 250 characters."""
     shown = [clipped(repr(name), limit=250) for name in names]
     more = len(shown) - _SHOWN
     return ", ".join(shown[:_SHOWN]) + (f", … ({more} more)" if more > 0 else "") or "none"
 
 
 def clipped(text: str, *, limit: int = 60) -> str:
-    """Return at most `limit` characters of `text`, as invalid values may be megabytes long.
-
-    Example:
-        >>> clipped("abcdefgh", limit=4)
-        'abcd…'
-    """
+    """Return at most `limit` characters of `text`, as invalid values may be megabytes long."""
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 
@@ -76,15 +66,7 @@ def is_session(spark: Any) -> bool:
 
 
 def session_first(source: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Decorate `source` to raise unless its first argument is a Spark session.
-
-    Example:
-        >>> @session_first
-        ... def from_nothing(spark, url): ...
-        >>> from_nothing("a.csv")
-        Traceback (most recent call last):
-        sparkwright.errors.ConfigurationError: `spark`, the Spark session, must be the first ...
-    """
+    """Decorate `source` to raise unless its first argument is a Spark session."""
 
     @wraps(source)
     def checked(*arguments: Parameters.args, **options: Parameters.kwargs) -> Result:

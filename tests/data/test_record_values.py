@@ -8,7 +8,7 @@ from tests.cases import cases
 from tests.data.record_samples import PACKAGE, encode
 
 import sparkwright as sw
-from sparkwright.data._record_bytes import (
+from sparkwright.data._record_values import (
     DECODERS,
     DEFAULT_CODEC,
     MAX_UNPACKED_BYTES,
@@ -89,7 +89,7 @@ def test_multi_member_streams_of_each_codec_are_decompressed(one, other):
 
 def test_decompression_bomb_is_not_unpacked(monkeypatch):
     assert MAX_UNPACKED_BYTES == 1 << 30
-    monkeypatch.setattr("sparkwright.data._record_bytes.MAX_UNPACKED_BYTES", 1000)
+    monkeypatch.setattr("sparkwright.data._record_values.MAX_UNPACKED_BYTES", 1000)
     assert len(unpack(DEFAULT_CODEC, zlib.compress(bytes(1000)))) == 1000
     with pytest.raises(sw.DataError, match=r"unpack to at most\s+1000 bytes"):
         unpack(DEFAULT_CODEC, zlib.compress(bytes(1001)))
