@@ -10,7 +10,7 @@ from sparkwright.errors import DataError
 
 from .abstract import Batch
 from .checks import Counts, check_count, checked_counts, reading, state
-from .roc_counts import Scores, SortedScores, ThresholdCounts
+from .roc_counts import Scores, SortedScores, ThresholdCounts, auc_numerator
 from .roc_readings import RocReadings
 from .rows import Where, as_numbers, labeled_rows
 
@@ -110,6 +110,11 @@ class ROC(RocReadings):
     def negatives(self) -> int:
         """Rows of class 0."""
         return int(self.counts[0].sum()) if self.thresholds else self.negative_scores.size
+
+    def _auc_numerator(self) -> int:
+        if self.thresholds:
+            return self.threshold_counts().auc_numerator()
+        return auc_numerator(self.positive_scores.values, self.negative_scores.values)
 
     @property
     def scores_kept(self) -> int | None:

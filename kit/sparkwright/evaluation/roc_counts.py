@@ -26,6 +26,7 @@ Floats = NDArray[np.float64]
 Scores = NDArray[np.float32 | np.float64]
 Criterion = Literal["f1", "youden"]
 _COLUMNS = ("thresholds", "true_positives", "false_positives")
+_BLOCK = 1 << 20  # scores per lookup: bounds memory, and sums fit int64
 _DTYPES = {"float32": np.dtype("<f4"), "float64": np.dtype("<f8")}
 
 
@@ -185,12 +186,7 @@ class ThresholdCounts(Values):
         return int(np.argmax(self.f1() if by == "f1" else self.youden()))
 
     def auc_numerator(self, above: tuple[int, int] = (0, 0)) -> int:
-        """`Areas.auc_numerator` from first to last threshold.
-
-        References:
-            J. A. Hanley, B. J. McNeil, "The meaning and use of the area under a receiver operating
-            characteristic (ROC) curve", Radiology 143 (1982).
-        """
+        """`Areas.auc_numerator` from first to last threshold."""
         heights = 2 * self.true_positives - np.diff(self.true_positives, prepend=above[0])
         added = np.diff(self.false_positives, prepend=above[1])
         if 2 * self.positives * self.negatives >= 1 << 62:  # as Python integers
@@ -269,6 +265,26 @@ class ThresholdCounts(Values):
                 f"most all rows. Received: {values!r:.100}."
             )
         return found
+
+
+def auc_numerator(positives: Scores, negatives: Scores) -> int:
+    """Compute `Areas.auc_numerator` of (p,) and (n,) ascending scores, twice as fast as a curve.
+
+    References:
+        J. A. Hanley, B. J. McNeil, "The meaning and use of the area under a receiver operating
+        characteristic (ROC) curve", Radiology 143 (1982).
+    """
+    if positives.size > negatives.size:
+        return 2 * positives.size * negatives.size - auc_numerator(negatives, positives)
+    total = 0
+    for start in range(0, positives.size, _BLOCK):
+        block = positives[start : start + _BLOCK]
+        below = np.searchsorted(negatives, block, side="left")
+        # Ties are usually rare, and only they need the second search.
+        tied = negatives[np.minimum(below, negatives.size - 1)] == block
+        upto = np.searchsorted(negatives, block[tied], side="right")
+        total += 2 * int(below.sum()) + int(upto.sum()) - int(below[tied].sum())
+    return total
 
 
 def _evenly(values: Floats, points: int) -> NDArray[np.int64]:
