@@ -6,6 +6,7 @@ import json
 import os
 import re
 import socket
+import struct
 import sys
 import tempfile
 import time
@@ -23,6 +24,7 @@ from sparkwright.workers.histograms import Histogram
 
 Values = Mapping[str, float]
 _PROCESS = "sparkwright.process"  # MLflow's tag: which process trains
+_LONGEST_TAG = 5000  # characters of MLflow
 
 
 class Tracker:
@@ -69,7 +71,7 @@ class Tracker:
 
 
 def trackers_for_run(given: Any) -> tuple[Tracker, ...]:
-    """Validate `log_to=` and return copies of its trackers."""
+    """Validate `log_to=`; return copies of its trackers, and one if `mlflow.autolog` is on."""
     found: list[Tracker] = []
     for each in given if isinstance(given, list | tuple) else [given]:
         is_logger = callable(getattr(each, "log", None)) and not isinstance(each, type)
@@ -80,7 +82,10 @@ def trackers_for_run(given: Any) -> tuple[Tracker, ...]:
                 '`sw.trackers.TensorBoard("folder")` or `sw.trackers.Module(wandb)`.'
             )
         found.append(copy.copy(each) if isinstance(each, Tracker) else Module(each))
-        found[-1].check()
+    if not any(isinstance(each, MLflow) for each in found) and (automatic := _autologging()):
+        found.append(automatic)
+    for each in found:
+        each.check()
     return tuple(found)
 
 
@@ -151,6 +156,8 @@ class MLflow(Tracker):
     def end(self, state: str) -> None:
         """See `Tracker`."""
         states = {"done": "FINISHED", "stopped": "KILLED"}
+        if error := self._run.status.error:
+            self._mlflow.set_tag("error", error[:_LONGEST_TAG])
         with contextlib.ExitStack() as last:  # in reverse order, even after an error
             last.callback(self._mlflow.end_run, states.get(state, "FAILED"))
             if self.log_model and state != "failed":
@@ -194,6 +201,18 @@ class MLflow(Tracker):
         )
 
 
+def _autologging() -> MLflow | None:
+    """Return a tracker if `mlflow.autolog()` is on for Keras; it cannot see training on workers."""
+    if "mlflow" not in sys.modules:
+        return None
+    state = import_module("mlflow.utils.autologging_utils")
+    flavors = [name for name in ("keras", "tensorflow") if not state.autologging_is_disabled(name)]
+    if not flavors:
+        return None
+    wants_model = state.get_autologging_config(flavors[0], "log_models", default_value=True)
+    return MLflow(log_model=wants_model)
+
+
 def _end_abandoned(client: Any, experiment: str) -> None:
     """End the experiment's runs whose process was killed on this machine."""
     for found in client.search_runs([experiment], "attributes.status = 'RUNNING'"):
@@ -220,10 +239,16 @@ class TensorBoard(Tracker):
     def begin(self, run: Any, parameters: Mapping[str, Any]) -> str:
         """See `Tracker`."""
         import tensorflow as tf
+        from google.protobuf.struct_pb2 import Value
 
         # Unlike `tf.summary`, these use no device.
         self._tf, self._writers = tf, dict[str, Any]()
         self._place = self.folder.rstrip("/") + "/" + re.sub(r"[^\w.-]+", "-", run.name)
+        given = {name: _plain_value(value) for name, value in parameters.items()}
+        values = {name: Value(**kind).SerializeToString() for name, kind in given.items()}
+        start = b"".join(_bytes(1, _text(1, n) + _bytes(2, v)) for n, v in values.items())
+        started = _text(4, run.name) + _double(5, time.time())
+        self._write_hparams("session_start_info", 3, start + started)
         if is_graph(run.model):  # in the format of Keras' TensorBoard callback
             about = tf.compat.v1.SummaryMetadata()
             about.plugin_data.plugin_name, about.plugin_data.content = "graph_keras_model", b"1"
@@ -258,13 +283,23 @@ class TensorBoard(Tracker):
 
     def end(self, state: str) -> None:
         """See `Tracker`."""
+        status = {"done": 1, "failed": 2}.get(state, 0)
+        ended = bytes([1 << 3, status]) + _double(2, time.time())
+        self._write_hparams("session_end_info", 4, ended)
         for writer in self._writers.values():
             writer.close()
+
+    def _write_hparams(self, name: str, field: int, message: bytes) -> None:
+        """Write a message of TensorBoard's plugin hparams, whose protos TensorFlow lacks."""
+        about = self._tf.compat.v1.SummaryMetadata()
+        about.plugin_data.plugin_name, about.plugin_data.content = "hparams", _bytes(field, message)
+        empty = self._tf.make_tensor_proto(0.0)
+        self._write("", 0, {"tag": f"_hparams_/{name}", "metadata": about, "tensor": empty})
 
     def _write(self, part: str, step: int, *values: Mapping[str, Any]) -> None:
         tf, v1 = self._tf, self._tf.compat.v1
         if part not in self._writers:
-            folder = f"{self._place}/{part}"
+            folder = f"{self._place}/{part}".rstrip("/")
             tf.io.gfile.makedirs(folder)
             name = f"events.out.tfevents.{time.time():.0f}.{socket.gethostname()}.{os.getpid()}"
             self._writers[part] = tf.io.TFRecordWriter(f"{folder}/{name}")
@@ -317,6 +352,32 @@ class Module(Tracker):
         """See `Tracker`."""
         if self._finish is not None:
             self._finish()
+
+
+def _plain_value(value: Any) -> dict[str, Any]:
+    """Return a hyperparameter as the argument of protobuf's `Value`."""
+    if isinstance(value, bool):
+        return {"bool_value": value}
+    if isinstance(value, int | float):
+        return {"number_value": value}
+    return {"string_value": str(value)}
+
+
+# Fields of protobuf messages by number.
+def _bytes(field: int, content: bytes) -> bytes:
+    size, length = len(content), bytearray()
+    while size > 127:
+        length.append(size & 127 | 128)
+        size >>= 7
+    return bytes([field << 3 | 2, *length, size]) + content
+
+
+def _text(field: int, text: str) -> bytes:
+    return _bytes(field, text.encode())
+
+
+def _double(field: int, number: float) -> bytes:
+    return bytes([field << 3 | 1]) + struct.pack("<d", number)
 
 
 def _mlflow_name(name: str) -> str:

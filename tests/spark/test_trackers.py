@@ -10,6 +10,7 @@ from tests.spark.helpers import dense, weights
 
 import sparkwright as sw
 from sparkwright._process import Process
+from sparkwright.trackers import trackers_for_run
 
 # MLflow and its packages warn of one another.
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
@@ -131,3 +132,50 @@ def test_tensorboard_reads_scalars_histograms_and_the_graph(tracked):
     assert sum(last.histogram_value.bucket) == kernel.counts.sum()
     about = parts["train"].SummaryMetadata("keras")
     assert about.plugin_data.plugin_name == "graph_keras_model"
+
+
+def test_tensorboard_shows_hyperparameters(tracked):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.plugins.hparams import plugin_data_pb2
+
+    run, folder, _ = tracked
+    metadata = EventAccumulator(str(folder / run.name)).Reload().SummaryMetadata
+    found = {
+        name: plugin_data_pb2.HParamsPluginData.FromString(
+            metadata(f"_hparams_/session_{name}_info").plugin_data.content
+        )
+        for name in ("start", "end")
+    }
+    start = found["start"].session_start_info
+    assert (start.group_name, start.hparams["optimizer.name"].string_value) == (run.name, "Adam")
+    assert start.hparams["epochs"].number_value == 2
+    assert found["end"].session_end_info.status == 1  # success
+
+
+def test_autologging_of_mlflow_logs_runs(mlflow):
+    before = trackers_for_run(())
+    mlflow.autolog(log_models=False, silent=True)
+    try:
+        (added,) = trackers_for_run(())
+        given = sw.trackers.MLflow("mine")
+        (same,) = trackers_for_run(given)
+    finally:
+        mlflow.autolog(disable=True, silent=True)
+    assert (before, trackers_for_run(())) == ((), ())
+    assert (type(added), added.log_model, same.experiment) == (sw.trackers.MLflow, False, "mine")
+
+
+def test_failed_run_has_the_text_of_its_error(mlflow, tmp_path):
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/failed.sqlite")
+    tracker = sw.trackers.MLflow("failed")
+    tracker.check()
+    run = SimpleNamespace(
+        name="failed",
+        status=SimpleNamespace(error="DataError: no rows"),
+        configuration={"master": {"collect_training_stats": False}},
+    )
+    number = tracker.begin(run, {})
+    tracker.end("failed")
+    stored = mlflow.MlflowClient().get_run(number)
+    assert (stored.info.status, stored.data.tags["error"]) == ("FAILED", "DataError: no rows")
