@@ -332,15 +332,6 @@ def test_error_in_part_of_a_large_file_names_the_row(save):
     assert log.skipped.first[0].startswith(f"{path}, {place}: column 'kind'")
 
 
-def test_folders_of_partitions_are_named(tmp_path):
-    folder = tmp_path / "kind=0"
-    folder.mkdir()
-    pq.write_table(pa.table({"x": [1.0]}), folder / "part.parquet")
-    remedy = r"Folders such as 'kind=0' are columns for Spark alone: `from_dataframe\(spark.read"
-    with pytest.raises(sw.ConfigurationError, match=rf"Received: 'kind', of .*{remedy}"):
-        sw.data.read_parquet(str(tmp_path), labels="kind")
-
-
 @pytest.mark.thorough
 def test_remedies_for_vectors_and_times_work(spark, tmp_path):
     from pyspark.ml.linalg import Vectors

@@ -1,5 +1,6 @@
 """Read examples from CSV, Parquet and Arrow files, with or without Spark."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
@@ -10,6 +11,7 @@ from sparkwright.data._csv_format import CsvFormat
 from sparkwright.data._csv_reader import ENDINGS, CsvReader
 from sparkwright.data._distributed import DistributedDataSet
 from sparkwright.data._filling import fill_missing
+from sparkwright.data._folder_columns import with_folders
 from sparkwright.data._table_schema import Missing, Statistic, TableSchema
 from sparkwright.data._table_source import LocalTable, TableSource, Urls, check_no_choice, files_of
 from sparkwright.data.pieces import OnError
@@ -261,4 +263,5 @@ def opened(
         reader = CsvReader.of(files, form, schema, is_exact=is_exact)
     else:
         reader = ColumnarReader.of(files, opener, is_exact=is_exact)
-    return TableSource(files=files, reader=reader)
+    given: Any = [urls] if isinstance(urls, str | os.PathLike) else urls
+    return TableSource(files=files, reader=with_folders(reader, files, [*map(os.fspath, given)]))

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,6 +15,7 @@ from sparkwright.data._column_choice import COLUMN_OPTIONS, schema_of
 from sparkwright.data._columnar import ColumnarReader
 from sparkwright.data._csv_reader import CsvReader
 from sparkwright.data._distributed import DistributedDataSet
+from sparkwright.data._folder_columns import FolderColumns
 from sparkwright.data._local_data import LocalData
 from sparkwright.data._skipped import Fault, OnError, SkipLog, check_on_error
 from sparkwright.data._survey import Survey
@@ -37,7 +37,7 @@ _SMALLEST_PIECE_BYTES = 64 << 10
 # A file, a folder, a pattern, or a sequence of these.
 Urls = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 # Reader of files of one format, whole or in pieces; serialized for the executors.
-TableReader = ColumnarReader | CsvReader
+TableReader = ColumnarReader | CsvReader | FolderColumns
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,14 +125,7 @@ class TableSource:
             # Name the file, because it may be damaged.
             if any(file.url in str(error) for file in self.files):
                 raise
-            url = self.files[0].url
-            spark = ""
-            if folders := re.findall(r"[^/=]+=[^/]*(?=/)", url):
-                spark = (
-                    f" Folders such as {folders[0]!r} are columns for Spark alone: "
-                    "`from_dataframe(spark.read.parquet(folder), …)`, or `spark.read.csv`."
-                )
-            raise type(error)(f"{error} The columns are those of {url}.{spark}") from None
+            raise type(error)(f"{error} The columns are those of {self.files[0].url}.") from None
 
     def _urls(self) -> str:
         return listed([file.url for file in self.files])
