@@ -14,6 +14,7 @@ from sparkwright.data._arrow_columns import distinct
 from sparkwright.data._column_choice import COLUMN_OPTIONS, schema_of
 from sparkwright.data._columnar import is_nested, open_parquet
 from sparkwright.data._csv_reader import CsvReader
+from sparkwright.data._folder_columns import FolderColumns
 from sparkwright.data._data_preview import ColumnPreview, DataPreview, DataProblem, summarize_column
 from sparkwright.data._sequences import prepared
 from sparkwright.data._skipped import Fault, SkipLog
@@ -166,7 +167,8 @@ class _Beginning:
         self._most = max(100, min(_MOST_ROWS, _MOST_CELLS // max(1, len(table.reader.names))))
         # Rows kept, and rows read.
         self.rows = self.read = self._blocks = self._bytes = 0
-        is_csv, is_whole = isinstance(table.reader, CsvReader), True
+        reader = table.reader.reader if isinstance(table.reader, FolderColumns) else table.reader
+        is_csv, is_whole = isinstance(reader, CsvReader), True
         for self.piece in table.reader.pieces(table.files, sample_bytes if is_csv else _WHOLE):
             self._may_stop = not is_csv or self.piece.size_bytes > sample_bytes
             try:
@@ -178,7 +180,7 @@ class _Beginning:
                 break
         bad = self.log.counts.total() - self.log.counts["empty file", ""]
         self.looked_at = self.rows + bad
-        found = self.read + bad if is_whole else _parquet_rows(table, self.piece.url)
+        found = self.read + bad if is_whole else _parquet_rows(reader, self.piece.url)
         share = sum(file.size_bytes for file in table.files) / max(1, self.piece.size_bytes)
         # Rows of all files; None: unknown.
         self.in_all = None if found is None else round(found * max(1.0, share))
@@ -219,8 +221,8 @@ class _Beginning:
         ]
 
 
-def _parquet_rows(table: TableSource, url: str) -> int | None:
-    if getattr(table.reader, "open_table", None) is not open_parquet:
+def _parquet_rows(reader: Any, url: str) -> int | None:
+    if getattr(reader, "open_table", None) is not open_parquet:
         return None
     with open_parquet(url) as opened:
         return sum(rows for _, rows in opened.parts)
