@@ -11,7 +11,7 @@ CLASSES = [
     if inspect.isclass(found) and issubclass(found, BaseException)
 ]
 TRACEBACK = """Traceback (most recent call last):
-  File "/site-packages/sparkwright/workers/_averaging.py", line 10, in run
+  File "/site-packages/sparkwright/workers/_averaging_worker.py", line 10, in run
     self._serve(group)
   File "/site-packages/keras/layer.py", line 20, in __call__
     return self.call(x)

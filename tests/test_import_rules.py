@@ -41,7 +41,7 @@ NAMED = {
     "doctor": "_diagnosis _findings _rules _version_rules",
     "mesh": "_messages _peer auth framing time_sources topology",
     "networks": "palette training",
-    "runs": "_coordination _coordinator _decisions _events _ledger _observations poison "
+    "runs": "_run_rules _averaging_coordinator _decisions _events _ledger _observations poison "
     "_sharing_coordinator _watching membership round_means",
     "spark": "memory_parts",
     "workers": "examples protocol work",
@@ -157,7 +157,7 @@ def test_packages_import_downwards_without_cycles():
 
 def test_rules_are_checked_against_real_files():
     assert set(PURE) <= set(SOURCES)
-    assert "sparkwright.workers.protocol" in imports("runs/_coordinator.py")
+    assert "sparkwright.workers.protocol" in imports("runs/_averaging_coordinator.py")
     assert "tensorflow" in imports("workers/_trainer.py")
 
 

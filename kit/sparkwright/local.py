@@ -35,8 +35,8 @@ from sparkwright.runs.begin import (
 from sparkwright.runs.fit_options import (
     FitOptions,
     checked_options,
-    parts,
     takes_fit_options,
+    training_and_validation,
 )
 from sparkwright.runs.launching import count_text
 from sparkwright.runs.peer_engine import PeerEngine
@@ -166,7 +166,7 @@ class ParallelWrapper:
         given = checked_options(options)
         check_untrained(self.model)
         data = data if y is None else (data, y)
-        _, training, validating = parts(self.model, data, given, _examples)
+        _, training, validating = training_and_validation(self.model, data, given, _examples)
         if isinstance(training, TfData):
             refuse_joining(self.master)
         if self.normalizer is not None:

@@ -14,7 +14,7 @@ import numpy as np
 from tests.benchmarks._harness import row, show, status_mib
 from tests.benchmarks._simulated_workers import SECRET, serve
 
-from sparkwright.runs._coordinator import Coordinator
+from sparkwright.runs._averaging_coordinator import Coordinator
 from sparkwright.runs._decisions import (
     EndRun,
     MessageReceived,

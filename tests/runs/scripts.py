@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from sparkwright.mesh.topology import Seat
-from sparkwright.runs._coordinator import Coordinator
+from sparkwright.runs._averaging_coordinator import Coordinator
 from sparkwright.runs._decisions import (
     Dismiss,
     RequestResult,

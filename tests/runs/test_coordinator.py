@@ -1,6 +1,6 @@
 from tests.runs.scripts import FAILURE, GRACE_S, NOTHING, AveragingScript, after
 
-from sparkwright.runs._coordinator import MAX_FRUITLESS_GROUPS
+from sparkwright.runs._averaging_coordinator import MAX_FRUITLESS_GROUPS
 from sparkwright.runs._decisions import Dismiss, EndRun, LaunchTask, SendGroup, SendPause, SendStop
 
 

@@ -15,7 +15,7 @@ from tests.runs.machine import (
     going_on,
 )
 
-from sparkwright.runs._coordinator import Coordinator
+from sparkwright.runs._averaging_coordinator import Coordinator
 from sparkwright.runs._decisions import (
     Dismiss,
     Drop,

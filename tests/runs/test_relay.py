@@ -15,7 +15,7 @@ from sparkwright.mesh.connection import connect
 from sparkwright.mesh.port import PeerPort
 from sparkwright.mesh.relay import ACCEPT, CONNECT, RelayClient
 from sparkwright.mesh.ring_port import RingPort
-from sparkwright.runs._coordinator import Coordinator
+from sparkwright.runs._averaging_coordinator import Coordinator
 from sparkwright.runs._server import CoordinatorServer
 from sparkwright.workers._control import ControlLine
 

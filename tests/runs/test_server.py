@@ -14,7 +14,7 @@ from tests.waiting import join_threads, names_of_threads, wait_until
 
 from sparkwright.errors import DataError
 from sparkwright.mesh.connection import connect
-from sparkwright.runs._coordinator import Coordinator
+from sparkwright.runs._averaging_coordinator import Coordinator
 from sparkwright.runs._decisions import (
     EndRun,
     MessageReceived,

@@ -1,7 +1,7 @@
 from tests.runs.scripts import FAILURE, NOTHING, SharingScript
 
 from sparkwright.masters import Checkpointing
-from sparkwright.runs._coordinator import MAX_FRUITLESS_GROUPS
+from sparkwright.runs._averaging_coordinator import MAX_FRUITLESS_GROUPS
 from sparkwright.runs._decisions import Drop, EndRun, RequestSnapshot, RequestStacks, ShowStandstill
 
 

@@ -14,8 +14,8 @@ from sparkwright.data._arrow_columns import distinct
 from sparkwright.data._column_choice import COLUMN_OPTIONS, schema_of
 from sparkwright.data._columnar import is_nested, open_parquet
 from sparkwright.data._csv_reader import CsvReader
-from sparkwright.data._folder_columns import FolderColumns
 from sparkwright.data._data_preview import ColumnPreview, DataPreview, DataProblem, summarize_column
+from sparkwright.data._folder_columns import FolderColumns
 from sparkwright.data._sequences import prepared
 from sparkwright.data._skipped import Fault, SkipLog
 from sparkwright.data._survey import Survey

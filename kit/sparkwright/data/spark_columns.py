@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from sparkwright.errors import DataError
 
+from .wording import listed
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -24,7 +26,9 @@ def addressed(frame: "DataFrame", names: Iterable[str]) -> "tuple[DataFrame, lis
     all_names = [field.name for field in all_fields]
     counts = Counter(all_names)
     if missing := [name for name in wanted if not counts[name]]:
-        raise DataError(f"unknown columns {missing}. The DataFrame has {all_names}.")
+        raise DataError(
+            f"unknown columns {listed(missing)}. The DataFrame has {listed(all_names)}."
+        )
     if repeated := [name for name in dict.fromkeys(wanted) if counts[name] > 1]:
         raise DataError(
             f"columns must have unique names. Received: {repeated} several times. Rename them: "

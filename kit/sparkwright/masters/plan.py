@@ -1,4 +1,4 @@
-"""Plan a run before data moves; pure."""
+"""The exchanges and plan of a run, and the order of its examples; pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

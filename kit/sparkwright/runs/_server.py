@@ -13,7 +13,6 @@ from sparkwright.mesh.relay import ACCEPT, CONNECT, CONNECT_BACK, Relay, refuse
 from sparkwright.workers.failure import failure_of
 from sparkwright.workers.protocol import Group, Progress
 
-from ._coordination import RunRules
 from ._decisions import (
     AbstractOrder,
     Action,
@@ -42,6 +41,7 @@ from ._observations import (
     registration_of,
 )
 from ._outbox import Peer
+from ._run_rules import RunRules
 from ._watching import DriverClock
 
 _TICK_S = 0.2

@@ -17,7 +17,7 @@ from sparkwright.workers.failure import failure_of
 from sparkwright.workers.histograms import HistogramsTaken
 from sparkwright.workers.protocol import Failure
 
-from ._coordinator import Coordinator
+from ._averaging_coordinator import Coordinator
 from ._decisions import (
     EndRun,
     KeepCheckpoint,

@@ -26,7 +26,6 @@ from typing import Any, Literal
 from sparkwright.masters.checkpointing import Checkpointing, StateSchedule
 from sparkwright.workers.protocol import Progress
 
-from ._coordination import MAX_FRUITLESS_GROUPS, RunRules, named
 from ._decisions import (
     Action,
     KeepCheckpoint,
@@ -44,6 +43,7 @@ from ._observations import (
     WorkerReported,
     WorkReported,
 )
+from ._run_rules import MAX_FRUITLESS_GROUPS, RunRules, named
 
 # A worker is not offered data again that it has failed to read within this time.
 _UNREADABLE_S = 10.0

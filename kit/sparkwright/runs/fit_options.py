@@ -186,7 +186,7 @@ def checked_options(options: Mapping[str, Any]) -> CheckedOptions:
     return found
 
 
-def parts(
+def training_and_validation(
     model: Any, data: Any, options: CheckedOptions, take: Callable[..., Any], *, seed: int = 0
 ) -> tuple[Any, Any, Any]:
     """Return the result of `take`, and the weighted training and validation data.

@@ -15,7 +15,7 @@ from sparkwright.timeline import PhaseCode
 from sparkwright.workers.failure import error_of
 from sparkwright.workers.protocol import Failure, Progress
 
-from ._coordinator import Coordinator
+from ._averaging_coordinator import Coordinator
 from ._decisions import EndRun
 from ._service import RunService
 from ._sharing_coordinator import SharingCoordinator

@@ -29,8 +29,8 @@ from sparkwright.runs.fit_options import (
     CheckedOptions,
     FitOptions,
     checked_options,
-    parts,
     takes_fit_options,
+    training_and_validation,
 )
 from sparkwright.runs.launching import count_text
 from sparkwright.runs.outcome import Engine
@@ -343,7 +343,9 @@ class SparkNetwork(EvaluatingNetwork):
             found = in_memory(data, option=option, **known)
             return self._distributed(data, option, **known) if found is None else found
 
-        taken, train, validation = parts(self.model, data, options, take, seed=seed)
+        taken, train, validation = training_and_validation(
+            self.model, data, options, take, seed=seed
+        )
         if isinstance(taken, LocalData):
             train = replace(taken, data=train)
         if checked:

@@ -23,17 +23,17 @@ from sparkwright.timeline import PhaseCode
 from sparkwright.timeline.clocks import Offset
 from sparkwright.timeline.spans import SpanBlock
 
-from ._averaging import AveragingWorker
+from ._averaging_worker import AveragingWorker
 from ._batch_layout import BatchLayout
 from ._control import ControlLine
 from ._flat import sample_of, update_ratio
-from ._local_trainer import LocalTrainer
 from ._member import RunMember
 from ._minibatches import may_be_averaged
 from ._phases import PhaseRecorder, PhaseReporter, WorkerClocks, add_beginning, add_end
 from ._replica import make_replica
 from ._replica_base import Replica
-from ._sharing import SharingWorker
+from ._share_trainer import ShareTrainer
+from ._sharing_worker import SharingWorker
 from ._usage import UsageMeter
 from .adapting import summarize
 from .inference import run_inference
@@ -177,7 +177,7 @@ class Service:
         shard = Shard(Path(request.shard), consume=True)
         nobody = ShardSource(None, connect_timeout_s=0.0, peer_timeout_s=0.0)
         nobody.rows = settings.rows
-        trainer = LocalTrainer(settings, replica, shard, nobody, phases)
+        trainer = ShareTrainer(settings, replica, shard, nobody, phases)
         phases.since(PhaseCode.BUILD, began_s)
         try:
             is_new = self._round_run != request.run or (request.first and request.epoch == 0)

@@ -24,10 +24,10 @@ from sparkwright.workers.protocol import Ending, Group
 from sparkwright.workers.work import Span
 
 from ._control import Dismissed
-from ._local_trainer import Piece, Pieces
 from ._member import RunMember
 from ._minibatches import Minibatches, RoundDone
 from ._peer_updates import Meetings, MessageLog, PeerUpdates
+from ._pieces import Piece, Pieces
 from ._shared_parameters import SharedParameters
 from ._state_transfer import Snapshot, StateServer, fetch_state
 from .requests import WorkerSettings

@@ -30,7 +30,6 @@ from typing import Any, Literal
 
 from sparkwright.workers.protocol import Progress
 
-from ._coordination import MAX_FRUITLESS_GROUPS, RunRules, named
 from ._decisions import (
     Action,
     KeepCheckpoint,
@@ -49,6 +48,7 @@ from ._observations import (
     Moment,
     WorkerReported,
 )
+from ._run_rules import MAX_FRUITLESS_GROUPS, RunRules, named
 
 # Maximum wait for the remaining reports of a failing run.
 _REPORTS_S = 4.0

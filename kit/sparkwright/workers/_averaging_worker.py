@@ -16,9 +16,9 @@ from sparkwright.workers.work import Span, quotas_by_speed, share_out
 
 from ._averager import Averager, Averaging, RoundReports, progress_if_all_done
 from ._control import Dismissed
-from ._local_trainer import LocalTrainer, Pause
 from ._member import RunMember
 from ._minibatches import RoundDone, may_be_averaged
+from ._share_trainer import Pause, ShareTrainer
 from .requests import WorkerSettings
 from .stream import StreamedShard
 
@@ -37,7 +37,7 @@ class AveragingWorker:
     ) -> None:
         self._settings, self._member, self._kept = settings, member, member.kept
         self._replica, self._control = member.replica, member.control
-        self._trainer = LocalTrainer(
+        self._trainer = ShareTrainer(
             settings,
             member.replica,
             member.shard,
