@@ -112,7 +112,8 @@ def test_resumed_gradient_sharing_run_continues_with_its_thresholds(blobs, tmp_p
 
 @pytest.mark.thorough
 def test_saved_network_continues_with_its_thresholds(spark, blobs, tmp_path):
-    master = sharing(threshold=sw.AdaptiveThreshold(initial=1e3, decay=0.5))
+    falling = sw.AdaptiveThreshold(initial=1e3, decay=0.5)
+    master = sharing(threshold=falling, minibatches_per_message=1)
     network, url = sw.SparkNetwork(spark, model_of(), master), str(tmp_path / "shared.keras")
     network.fit(blobs, epochs=1)
     network.save(url)

@@ -24,6 +24,7 @@ def network_block(network: NetworkFacts) -> Block:
     """Return the layers, optimizer, loss and metrics, and the network as code and JSON."""
     shown = network.layers[:_MOST_LAYERS]
     left_out = len(network.layers) - len(shown)
+    count = sum(kind != "Input" for _, kind, *_ in network.layers)  # as of `model.layers`
     total = [("total", "", "", _parameters(network))]
     more = [(f"{left_out} more layers", "", "", "")] if left_out else []
     pairs: list[tuple[str, object]] = [
@@ -39,7 +40,7 @@ def network_block(network: NetworkFacts) -> Block:
     layers = table_block(
         ["Layer", "Kind", "Output", "Parameters"],
         [*shown, *more, *total],
-        caption=f"The network “{network.name}” has {count_text(len(network.layers))} layers and "
+        caption=f"The network “{network.name}” has {count_text(count)} layers and "
         f"{_parameters(network)} parameters.",
         label="Layers",
         text_columns=(1, 2),
