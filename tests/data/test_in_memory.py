@@ -218,3 +218,8 @@ def test_endless_and_large_pipelines_raise(monkeypatch):
 def test_other_data_has_a_remedy(data, remedy):
     assert in_memory(data) is None
     assert conversion_of(data) == "" if remedy is None else remedy in conversion_of(data)
+
+
+def test_infinite_numbers_raise():
+    with pytest.raises(sw.DataError, match=r"'features' must be finite\. .* in 1 of 5 examples"):
+        taken((np.where(X == 3, np.inf, X), Y))

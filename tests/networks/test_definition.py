@@ -6,6 +6,7 @@ import pytest
 
 from sparkwright.networks import ModelDefinition
 from sparkwright.networks.building import model_of
+from sparkwright.networks.presets import mlp_spec
 from sparkwright.networks.signature import output_names
 
 
@@ -74,6 +75,8 @@ def test_outputs_of_a_function_built_model_keep_their_names():
         return model
 
     model = model_of(build)
+    spec = mlp_spec()
+    assert model_of(spec).get_config() == spec.build().get_config()
     definition = ModelDefinition.of(model)
     assert definition.builder
     assert output_names(definition.build()) == output_names(model)

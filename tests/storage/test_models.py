@@ -1,10 +1,13 @@
+import io
 import json
 import zipfile
 
+import numpy as np
 import pytest
 from tests.cases import cases
 
 import sparkwright as sw
+from sparkwright.networks.presets import mlp_spec
 from sparkwright.storage.models import read_notes
 
 
@@ -49,3 +52,15 @@ def test_oversized_metadata_raises(tmp_path, monkeypatch):
     url = archive(tmp_path / "a.keras", {"sparkwright.json": json.dumps({"a": "x" * 20})})
     with pytest.raises(sw.DataError, match=r"must have at most 10 bytes\. Received: 29"):
         read_notes(url)
+
+
+def test_models_are_saved_to_streams_and_paths(tmp_path):
+    model, stream = mlp_spec().build(), io.BytesIO()
+    sw.save_model(model, stream)
+    sw.save_model(model, tmp_path / "model.keras")
+    stream.seek(0)
+    for found in (sw.load_model(stream), sw.load_model(tmp_path / "model.keras")):
+        for ours, theirs in zip(model.get_weights(), found.get_weights(), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    with pytest.raises(sw.DataError, match=r"BytesIO"):
+        sw.load_model(io.BytesIO(b"no model"))

@@ -218,6 +218,12 @@ def _array(name: str, value: Any) -> Array:
             "examples. Fill them or leave these examples out; padded steps are masked "
             "in a `DataSet`."
         )
+    if array.dtype.kind == "f" and array.ndim and (endless := np.isinf(array)).any():
+        rows = int(endless.reshape(len(array), -1).any(axis=1).sum())
+        raise DataError(
+            f"{name!r} must be finite. Received: infinite numbers in {rows} of {len(array)} "
+            "examples. Replace them, such as with `np.clip`, or leave these examples out."
+        )
     return array
 
 

@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from sparkwright.configuration import Configuration
 from sparkwright.errors import ConfigurationError
 
 from .signature import (
@@ -47,11 +48,15 @@ def model_of(given: Any) -> Any:
 
     if isinstance(given, keras.Model):
         return given
+    kind: type[Any] = type(given)
+    if issubclass(kind, Configuration) and hasattr(kind, "build"):  # a NetworkSpec
+        return given.build()
     model = given() if callable(given) else given
     if not isinstance(model, keras.Model):
         raise ConfigurationError(
-            "`model` must be a keras.Model, or a function without arguments that builds and "
-            f"compiles one. Received: {'a function of a ' * callable(given)}{type(model).__name__}."
+            "`model` must be a keras.Model, a NetworkSpec, or a function without arguments that "
+            "builds and compiles one. Received: "
+            f"{'a function of a ' * callable(given)}{type(model).__name__}."
         )
     _builders[model] = given
     return model

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import shutil
 import tempfile
 import threading
@@ -56,7 +57,7 @@ _without_updater = threading.Lock()
 
 def save_model(
     model: Any,
-    url: str,
+    url: str | os.PathLike[str] | BinaryIO,
     *,
     save_updater: bool = True,
     notes: Mapping[str, Any] | None = None,
@@ -75,7 +76,8 @@ def save_model(
 
     Args:
         model: a keras.Model.
-        url: URL or local path of the file; Keras' own extension is ".keras".
+        url: URL or local path of the file; Keras' own extension is ".keras". Or an open binary file
+            to write to.
         save_updater: save the optimizer's state (default True), so that training can continue. The
             state is not saved if the model was never trained, or if it has LoRA, which Keras merges
             into the weights. Without a saved state, loading initializes the optimizer with the
@@ -98,6 +100,7 @@ def save_model(
     """
     import keras
 
+    stream, url = _stream_or_url(url)
     if url.lower().endswith(_HDF5_ENDINGS):
         raise ConfigurationError(
             f"models are saved in the Keras 3 format. Received: {url}. Use a URL ending in "
@@ -138,7 +141,7 @@ def save_model(
             config = json.loads((Path(folder) / CONFIG).read_text())
             own_objects(model, config)
             (Path(folder) / CONFIG).write_text(json.dumps(config))
-        with write_atomically(url, durable=True) as target:
+        with write_atomically(url, durable=True) if stream is None else stream as target:
             write_model_archive(
                 target,
                 Path(folder),
@@ -147,7 +150,7 @@ def save_model(
 
 
 def load_model(
-    url: str,
+    url: str | os.PathLike[str] | BinaryIO,
     *,
     custom_objects: dict[str, Any] | None = None,
     safe_mode: bool = True,
@@ -158,7 +161,8 @@ def load_model(
     The result never contains a normalizer saved in the file: see `load_normalizer`.
 
     Args:
-        url: a `.keras` file, or a whole model in HDF5 (`.h5`), detected by its content.
+        url: a `.keras` file, or a whole model in HDF5 (`.h5`), detected by its content. Or an open
+            binary file that can seek.
         custom_objects: custom layers, losses and metrics by name; default None.
         safe_mode: raise for files that contain code, such as a lambda in a layer (default True). If
             False, loading EXECUTES code from the file: use it only for files from trusted authors.
@@ -171,8 +175,9 @@ def load_model(
         DataError: if the file is damaged, is not a model, needs a custom object or contains code;
             names the URL.
     """
+    stream, url = _stream_or_url(url)
     with tempfile.TemporaryDirectory(prefix="sparkwright-") as folder:
-        with open_to_read(url) as file:
+        with open_to_read(url) if stream is None else stream as file:
             if is_hdf5(file):
                 path = Path(folder) / "model.h5"
                 with path.open("xb") as target:
@@ -227,6 +232,15 @@ def about_in(notes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the model's description from the notes; empty if it is not a dict."""
     about = notes.get(_ABOUT)
     return about if isinstance(about, dict) else {}
+
+
+def _stream_or_url(
+    place: str | os.PathLike[str] | BinaryIO,
+) -> tuple[contextlib.nullcontext[BinaryIO] | None, str]:
+    """Return an open file, which stays open, and its text for messages; or None and a URL."""
+    if isinstance(place, str | os.PathLike):
+        return None, os.fspath(place)
+    return contextlib.nullcontext(place), repr(place)
 
 
 @contextlib.contextmanager
