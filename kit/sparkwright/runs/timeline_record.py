@@ -158,11 +158,13 @@ class TimelineRecord:
             return
         if state.source == "system" or self._clock.problem:
             self._has_warned = True
+            has_answered = self._clock.state().source == "ntp"
+            others = "It responded to the driver" if has_answered else "The driver still waits"
             _log.warning(
                 "the timeline uses the machines' own clocks, because the NTP server %s did not "
                 "always respond. %s. Set another `NtpClock(server=…)`, or omit `time_source`.",
                 self._ntp.server,
-                self._clock.problem or "It responded to the driver, but not to a worker",
+                self._clock.problem or f"A worker got no response. {others}",
             )
 
     # -- read -------------------------------------------------------------------------------
