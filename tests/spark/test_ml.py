@@ -175,6 +175,16 @@ def test_search_over_any_param_round_trips(prepared, tmp_path):
         loaded.fit(prepared, first)
 
 
+def test_task_of_a_custom_loss_must_be_stated(prepared):
+    def distance(labels, outputs):
+        return keras.ops.mean(keras.ops.abs(labels - outputs))
+
+    stage = KerasModel(one(1, None, distance))
+    with pytest.raises(ConfigurationError, match=r"`task` must be set .*loss='distance'"):
+        stage.transform(prepared)
+    assert dict(stage.setTask("regression").transform(prepared).dtypes)["prediction"] == "double"
+
+
 def test_thresholds_choose_the_class(prepared):
     stage = KerasModel(dense()).setThresholds([0.9, 0.1, 0.5])
     probability, found = columns(stage.transform(prepared), "probability", "prediction")

@@ -111,3 +111,11 @@ def test_rounded_integers_are_rejected():
         layout(model, exact, training=False)
     with pytest.raises(DataError, match=r"int64. Received: float32.* from 16,777,216 on"):
         layout(model, numbers.astype(np.float32), training=False)
+
+
+@pytest.mark.parametrize("loss", ["binary_crossentropy", "categorical_crossentropy"])
+def test_labels_of_crossentropies_are_from_0_to_1(loss):
+    labels = np.array([[-1.0, 1.0, 0.0]] * 4)
+    with pytest.raises(DataError, match=r"from 0 to 1 for the loss .*Received: -1\.0 to 1\.0"):
+        layout(model_of(["all"], loss), PAIR, labels)
+    assert layout(model_of(["all"], "mse"), PAIR, labels)

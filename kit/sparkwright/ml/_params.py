@@ -17,7 +17,7 @@ from pyspark.ml.param.shared import (
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks.signature import input_shapes, output_names
 from sparkwright.options import check_choice, check_count
-from sparkwright.workers.data_checks import loss_name, losses_of
+from sparkwright.workers.data_checks import is_known_loss, loss_name, losses_of
 
 T = TypeVar("T")
 TASKS = ("classification", "regression")
@@ -123,7 +123,13 @@ class ColumnParams(
         """Return `task` if it is set, else the task that the loss of `model` implies."""
         if self.isSet(self.task):
             return self.getOrDefault(self.task)
-        return "classification" if "crossentropy" in loss_name(_loss(model)) else "regression"
+        loss = _loss(model)
+        if loss is not None and not is_known_loss(loss):
+            raise ConfigurationError(
+                "`task` must be set if the loss is not one of Keras'. Received: "
+                f'loss={loss_name(loss)!r}. Set `task` to "classification" or "regression".'
+            )
+        return "classification" if "crossentropy" in loss_name(loss) else "regression"
 
     def features(self, model: Any) -> Any:
         """Return the feature columns in the form that `SparkNetwork.fit` takes."""

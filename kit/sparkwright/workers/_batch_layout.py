@@ -41,7 +41,8 @@ class BatchLayout:
                 shapes[f"labels/{name}"] = shape
             labels = {name: columns[f"labels/{name}"] for name in outputs}
             of_outputs = dict(zip(names, outputs, strict=False))
-            check_labels(model, labels, of_outputs, training=training)
+            masked = groups.labels_masks
+            check_labels(model, labels, of_outputs, training=training, masked=masked)
         # Flat names, as arrays are passed.
         self.order = [
             *(f"features/{name}" for name in inputs),

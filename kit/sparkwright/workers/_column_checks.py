@@ -1,6 +1,6 @@
 """Check columns of the data against a Keras model's inputs, outputs and losses."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -82,8 +82,9 @@ def check_labels(
     outputs: Mapping[str, str],
     *,
     training: bool,
+    masked: Collection[str] = (),
 ) -> None:
-    """Raise DataError if labels are invalid for the model's loss."""
+    """Raise DataError if labels are invalid for the model's loss; `masked` have a mask."""
     if training and not outputs and getattr(model, "_compile_loss", None) is not None:
         raise DataError(
             "labels are needed, because the network was compiled with a loss. Received: "
@@ -94,6 +95,8 @@ def check_labels(
     for name, shape, given_loss in zip(outputs.values(), shapes, losses, strict=False):
         classes, loss = shape[-1] if shape else None, loss_name(given_loss)
         array, kind = labels[name], LOSSES.get(loss)
+        if kind is not None and is_known_loss(given_loss) and name not in masked:
+            _check_range(name, array, loss, kind.labels)
         if kind is None or classes is None or classes < 2:
             continue
         one_hot = _fits(array.shape[1:], shape)
@@ -131,6 +134,19 @@ def check_labels(
                     f"{least} to {largest}, shape {_shape_text(array.shape[1:])} an example. Give "
                     "the last layer as many units as there are classes, or check the labels."
                 )
+
+
+def _check_range(name: str, labels: NDArray[Any], loss: str, form: str) -> None:
+    """Raise DataError if probabilities, for which Keras' loss is defined, are not from 0 to 1."""
+    if form not in ("one-hot", "zeros and ones") or labels.dtype.kind not in "fiu":
+        return
+    least, largest = (np.min(labels), np.max(labels)) if labels.size else (0, 0)
+    if least < 0 or largest > 1:
+        raise DataError(
+            f"labels {name!r} must be from 0 to 1 for the loss {loss!r}. Received: {least} to "
+            f"{largest}. Labels -1 and 1 become `(labels + 1) / 2`, or use the loss 'hinge'; "
+            f"numbers need 'mean_squared_error', class numbers {SPARSE!r}."
+        )
 
 
 def losses_of(loss: Any, names: Sequence[str]) -> list[Any]:

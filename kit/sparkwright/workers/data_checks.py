@@ -8,7 +8,7 @@ from sparkwright.errors import DataError
 from sparkwright.networks.signature import signature_of
 
 from ._batch_layout import BatchLayout
-from ._column_checks import SPARSE, loss_name, losses_of
+from ._column_checks import SPARSE, is_known_loss as is_known_loss, loss_name, losses_of
 
 
 def check_data(model: Any, data: Any, validation: Any = None) -> None:
