@@ -95,11 +95,12 @@ def check_labels(
     for name, shape, given_loss in zip(outputs.values(), shapes, losses, strict=False):
         classes, loss = shape[-1] if shape else None, loss_name(given_loss)
         array, kind = labels[name], LOSSES.get(loss)
+        one_hot = _fits(array.shape[1:], shape)
         if kind is not None and is_known_loss(given_loss) and name not in masked:
-            _check_range(name, array, loss, kind.labels)
+            if kind.labels == "zeros and ones" or (kind.labels == "one-hot" and one_hot):
+                _check_range(name, array, loss)
         if kind is None or classes is None or classes < 2:
             continue
-        one_hot = _fits(array.shape[1:], shape)
         if loss == _DENSE and not one_hot:
             raise DataError(
                 f"labels {name!r} must be one-hot for the loss {_DENSE!r}. Received: class "
@@ -136,9 +137,9 @@ def check_labels(
                 )
 
 
-def _check_range(name: str, labels: NDArray[Any], loss: str, form: str) -> None:
+def _check_range(name: str, labels: NDArray[Any], loss: str) -> None:
     """Raise DataError if probabilities, for which Keras' loss is defined, are not from 0 to 1."""
-    if form not in ("one-hot", "zeros and ones") or labels.dtype.kind not in "fiu":
+    if labels.dtype.kind not in "fiu":
         return
     least, largest = (np.min(labels), np.max(labels)) if labels.size else (0, 0)
     if least < 0 or largest > 1:
