@@ -96,9 +96,10 @@ def check_labels(
         classes, loss = shape[-1] if shape else None, loss_name(given_loss)
         array, kind = labels[name], LOSSES.get(loss)
         one_hot = _fits(array.shape[1:], shape)
-        if kind is not None and is_known_loss(given_loss) and name not in masked:
-            if kind.labels == "zeros and ones" or (kind.labels == "one-hot" and one_hot):
-                _check_range(name, array, loss)
+        fractions = ("zeros and ones", "one-hot") if one_hot else ("zeros and ones",)
+        known = kind is not None and kind.labels in fractions and is_known_loss(given_loss)
+        if known and name not in masked:
+            _check_range(name, array, loss)
         if kind is None or classes is None or classes < 2:
             continue
         if loss == _DENSE and not one_hot:
