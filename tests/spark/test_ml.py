@@ -175,6 +175,41 @@ def test_search_over_any_param_round_trips(prepared, tmp_path):
         loaded.fit(prepared, first)
 
 
+@pytest.mark.thorough
+@cases("features", {"featuresCol": "x"}, {"featuresCols": ["a", "b", "c", "d"]})
+def test_rows_with_missing_values_are_refused_skipped_or_kept(spark, features):
+    from pyspark.ml.linalg import Vectors
+
+    random = np.random.default_rng(3)
+    numbers = random.normal(size=(40, 4)).round(3)
+    numbers[[3, 7], [0, 2]] = np.nan
+    rows = [
+        (n, Vectors.dense(row), *map(float, row), float(n % 3)) for n, row in enumerate(numbers)
+    ]
+    rows[5] = (5, None, *[None] * 4, 0.0)
+    rows[9] = (*rows[9][:-1], None)  # its label is missing, and it can be predicted
+    frame = spark.createDataFrame(rows, ["id", "x", *"abcd", "label"]).repartition(2)
+    estimator = KerasEstimator(model=dense(), master=MASTER, handleInvalid="skip", **features)
+    fitted = estimator.fit(frame)
+    assert fitted.history.params["epochs"] == 1
+    expected = {3, 5, 7}
+
+    kept = fitted.setHandleInvalid("keep").transform(frame)
+    assert kept.columns == [*frame.columns, "rawPrediction", "probability", "prediction"]
+    rows = {row.id: row for row in kept.collect()}
+    assert {n for n, row in rows.items() if row.prediction is None} == expected
+    assert {n for n, row in rows.items() if row.probability is None} == expected
+    known = [n for n in range(40) if n not in expected]
+    direct = fitted.model.predict(numbers[known].astype(np.float32), verbose=0)
+    found = np.array([rows[n].probability.toArray() for n in known])
+    np.testing.assert_allclose(found, direct, atol=1e-6)
+
+    skipped = fitted.setHandleInvalid("skip").transform(frame)
+    assert {row.id for row in skipped.collect()} == set(known)
+    with pytest.raises(Exception, match="must have no missing values"):
+        fitted.setHandleInvalid("error").transform(frame).collect()
+
+
 def test_task_of_a_custom_loss_must_be_stated(prepared):
     def distance(labels, outputs):
         return keras.ops.mean(keras.ops.abs(labels - outputs))

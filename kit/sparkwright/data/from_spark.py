@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -297,13 +297,20 @@ def numbers_of(column: Any, called: str) -> Any:
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
     if not (is_number or pa.types.is_boolean(kind) or is_string(kind)):
         raise DataError(f"{called} must hold numbers or text, or arrays. Received: type {kind}.")
-    return column.to_numpy(zero_copy_only=False)
+    values = column.to_numpy(zero_copy_only=False)
+    if pa.types.is_floating(kind) and (count := int(np.isnan(values).sum())):
+        _refuse(f"NaN in {count}", len(column), called)
+    return values
 
 
 def _refuse_missing(column: Any, called: str) -> None:
     if column.null_count:
-        raise DataError(
-            f"{called} must have no missing values. Received: {column.null_count} of "
-            f"{len(column)}. Drop or fill them first (`DataFrame.na`, `coalesce`; in arrays, "
-            "`pyspark.sql.functions.transform` with `coalesce`)."
-        )
+        _refuse(str(column.null_count), len(column), called)
+
+
+def _refuse(count: str, rows: int, called: str) -> NoReturn:
+    raise DataError(
+        f"{called} must have no missing values. Received: {count} of {rows}. Drop or fill them "
+        "first (`DataFrame.na`, `coalesce`; in arrays, `pyspark.sql.functions.transform` with "
+        "`coalesce` or `nanvl`); stages of Spark ML have `handleInvalid`."
+    )

@@ -21,6 +21,7 @@ def addressed(frame: "DataFrame", names: Iterable[str]) -> "tuple[DataFrame, lis
     """Return columns of a frame, vectors of Spark ML as arrays, and the frame that has them."""
     from pyspark.ml.functions import vector_to_array
     from pyspark.ml.linalg import VectorUDT
+    from pyspark.sql import functions as F
 
     wanted, all_fields = list(names), frame.schema.fields
     all_names = [field.name for field in all_fields]
@@ -40,8 +41,9 @@ def addressed(frame: "DataFrame", names: Iterable[str]) -> "tuple[DataFrame, lis
     if len({name.casefold() for name in all_names}) < len(all_names):
         frame = frame.toDF(*(f"c{place}" for place in range(len(all_names))))
         texts = {name: f"c{of_name[name]}" for name in wanted}
+    # Spark's function fails for null.
     columns = [
-        vector_to_array(frame[texts[name]])
+        F.when(frame[texts[name]].isNotNull(), vector_to_array(frame[texts[name]]))
         if isinstance(all_fields[of_name[name]].dataType, VectorUDT)
         else frame[texts[name]]
         for name in wanted

@@ -67,6 +67,13 @@ def _method(function: Any, name: str) -> Any:
     return function
 
 
+def columns_of(features: Any) -> list[str]:
+    """Return the columns in the form that `ColumnParams.features` returns."""
+    if isinstance(features, dict):
+        return [name for names in features.values() for name in names]  # pyright: ignore
+    return [features] if isinstance(features, str) else list(features)
+
+
 def has_logits(model: Any) -> bool:
     """Whether the model's loss applies softmax or sigmoid, so that its outputs are logits."""
     return bool(getattr(_loss(model), "get_config", dict)().get("from_logits", False))
@@ -103,6 +110,13 @@ class ColumnParams(
         "cross-entropy",
         checked(check_choice, "task", TASKS),
     )
+    handleInvalid = Param(
+        Params._dummy(),
+        "handleInvalid",
+        'rows with null or NaN: "error" raises, "skip" leaves them out, "keep" predicts null for '
+        "them; both leave them out of training",
+        checked(check_choice, "handleInvalid", ("error", "skip", "keep")),
+    )
     batchSize = Param(
         Params._dummy(),
         "batchSize",
@@ -112,7 +126,7 @@ class ColumnParams(
 
     def __init__(self) -> None:
         super().__init__()
-        self._setDefault(batchSize=64)
+        self._setDefault(batchSize=64, handleInvalid="error")
 
     def getOrDefault(self, param: Any) -> Any:
         """Return the value of a Param, or its default."""

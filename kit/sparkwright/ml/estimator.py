@@ -19,7 +19,8 @@ from sparkwright.options import check_count
 from sparkwright.runs.fit_options import FitOptions
 from sparkwright.spark import SparkNetwork
 
-from ._params import ColumnParams, checked, noted, with_accessors
+from ._invalid import without_invalid
+from ._params import ColumnParams, checked, columns_of, noted, with_accessors
 from ._persistence import StageReader, StageWriter
 from .model import KerasModel
 
@@ -105,6 +106,7 @@ class KerasEstimator(
         probabilityCol: str | None = None,
         rawPredictionCol: str | None = None,
         thresholds: Sequence[float] | None = None,
+        handleInvalid: str | None = None,
         task: str | None = None,
         batchSize: int | None = None,
     ) -> None:
@@ -127,6 +129,8 @@ class KerasEstimator(
             probabilityCol: see `KerasModel`.
             rawPredictionCol: see `KerasModel`.
             thresholds: see `KerasModel`.
+            handleInvalid: rows with null or NaN in the columns: "error" (default), or "skip" and
+                "keep", which leave them out of training; see `KerasModel`.
             task: "classification" or "regression"; default: inferred from the model's loss.
             batchSize: batch size for predictions of the fitted model; default 64.
         """
@@ -150,6 +154,10 @@ class KerasEstimator(
         master = self._value("master", None) or ParameterAveragingTrainingMaster()
         if isinstance(master, Mapping):  # of a saved grid
             master = TrainingMaster.from_dict(master)  # pyright: ignore[reportUnknownArgumentType]
+        features, weight = self.features(model), self._value("weightCol", None)
+        if self.getOrDefault(self.handleInvalid) != "error":
+            used = [*columns_of(features), self.getLabelCol(), *([weight] if weight else [])]
+            dataset = without_invalid(dataset, used)
         train = dataset
         if indicator := self._value("validationIndicatorCol", None):
             there, (is_validation,) = addressed(dataset, [indicator])
@@ -161,9 +169,9 @@ class KerasEstimator(
         network = SparkNetwork(dataset.sparkSession, model, master)
         network.fit(
             train,
-            features=self.features(model),
+            features=features,
             label=self.getLabelCol(),
-            sample_weight=self._value("weightCol", None),
+            sample_weight=weight,
             epochs=self.getOrDefault(self.epochs),
             callbacks=self._value("callbacks", None),
             **options,

@@ -9,11 +9,13 @@ from pyspark.ml.functions import array_to_vector
 from pyspark.ml.util import MLReadable, MLWritable
 from pyspark.sql import functions
 
+from sparkwright.data.spark_columns import quoted
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks.signature import input_shapes, output_types
 from sparkwright.spark import SparkNetwork
 
-from ._params import ColumnParams, has_logits, with_accessors
+from ._invalid import VALID, with_filled, without_invalid
+from ._params import ColumnParams, columns_of, has_logits, with_accessors
 from ._persistence import StageReader, StageWriter
 
 if TYPE_CHECKING:
@@ -37,7 +39,8 @@ class KerasModel(Model, ColumnParams, MLReadable["KerasModel"], MLWritable):
 
     A regression model adds only `predictionCol`: a double, or an array if an example has several
     values. For several outputs, it is a struct of these by name. A column with an empty name is
-    omitted.
+    omitted. With `handleInvalid`, rows with null or NaN raise an error ("error", the default), are
+    left out ("skip") or have null in the new columns ("keep").
 
     Attributes:
         model: the keras.Model.
@@ -90,19 +93,37 @@ class KerasModel(Model, ColumnParams, MLReadable["KerasModel"], MLWritable):
         """Do nothing: all Params are JSON."""
 
     def _transform(self, dataset: "DataFrame") -> "DataFrame":
-        predicted = self.network(dataset).predict(
-            dataset,
-            features=self.features(self.model),
+        features, how = self.features(self.model), self.getOrDefault(self.handleInvalid)
+        frame, names = dataset, columns_of(features)
+        if how == "skip":
+            frame = without_invalid(dataset, names)
+        elif how == "keep":
+            frame, filled = with_filled(dataset, names, self._shapes(features))
+            given = dict(zip(names, filled, strict=True))
+            features = _renamed(features, given)
+        predicted = self.network(frame).predict(
+            frame,
+            features=features,
             batch_size=self.getOrDefault(self.batchSize),
             output_column=_OUTPUT,
         )
         found = {name: column for name, column in self._columns(predicted[_OUTPUT]) if name}
+        if how == "keep":
+            found = {n: functions.when(predicted[VALID], c) for n, c in found.items()}
         if taken := [name for name in found if name in dataset.columns]:
             raise ConfigurationError(
                 f"output columns must be new ones. Received: a DataFrame that has {taken}. Choose "
                 "other names, or drop these columns."
             )
-        return predicted.withColumns(found).drop(_OUTPUT)
+        return predicted.withColumns(found).select(
+            *map(quoted, dataset.columns), *map(quoted, found)
+        )
+
+    def _shapes(self, features: Any) -> dict[str, tuple[int | None, ...]]:
+        """Return the shape of an example by column, of columns that are inputs."""
+        shapes = list(input_shapes(self.model).values())
+        names = columns_of(features)
+        return dict(zip(names, shapes, strict=True)) if len(names) == len(shapes) else {}
 
     def _columns(self, output: "Column") -> "Iterator[tuple[str, Column]]":
         """Yield the names and values of the new columns, computed from the model's output."""
@@ -137,6 +158,15 @@ class KerasModel(Model, ColumnParams, MLReadable["KerasModel"], MLWritable):
             )
         shares = (probability[place] / each for place, each in enumerate(thresholds))
         return functions.array(*shares)
+
+
+def _renamed(features: Any, names: Mapping[str, str]) -> Any:
+    """Return the features with other names of columns."""
+    if isinstance(features, str):
+        return names[features]
+    if isinstance(features, dict):
+        return {name: [names[each] for each in several] for name, several in features.items()}  # pyright: ignore
+    return [names[each] for each in features]
 
 
 _SINGLE = ((), (1,))  # shapes of one number for two classes
