@@ -177,7 +177,7 @@ def test_search_over_any_param_round_trips(prepared, tmp_path):
 
 @pytest.mark.thorough
 @cases("features", {"featuresCol": "x"}, {"featuresCols": ["a", "b", "c", "d"]})
-def test_rows_with_missing_values_are_refused_skipped_or_kept(spark, features):
+def test_rows_with_missing_values_raise_are_skipped_or_kept(spark, features):
     from pyspark.ml.linalg import Vectors
 
     random = np.random.default_rng(3)

@@ -81,7 +81,7 @@ def test_report_is_complete_and_needs_no_network(trained):
         "Best validation accuracy 0.9 in epoch 2 of 3; all 3 epochs were trained.",
         *("How it learned", "Evaluation", "Data", "Network", "Environment", "Warnings"),
         "3 classes of “labels”, each with 30 examples in train.",
-        "The network “tiny” has 2 layers and 15 parameters.",
+        "The network “tiny” has 1 layer and 15 parameters.",
         "master = sw.ParameterAveragingTrainingMaster()",
         "No warnings were raised.",
     ):

@@ -334,7 +334,7 @@ def test_function_must_build_the_same_model_each_time():
     with pytest.raises(ConfigurationError, match="second model differs: its trained variables"):
         fit(lambda: compiled(Numbered(abs)), master(), examples())
     for given in (3, lambda: 3):
-        with pytest.raises(ConfigurationError, match=r"a keras\.Model, or a function"):
+        with pytest.raises(ConfigurationError, match="a NetworkSpec, or a function"):
             model_of(given)
 
 

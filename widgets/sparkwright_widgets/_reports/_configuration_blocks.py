@@ -11,7 +11,7 @@ from sparkwright_widgets._block import (
     table_block,
     text_fold,
 )
-from sparkwright_widgets._format import count_text, short_value
+from sparkwright_widgets._format import count_text, counted, short_value
 
 from ._facts import RunFacts
 from ._network_facts import NetworkFacts
@@ -24,7 +24,7 @@ def network_block(network: NetworkFacts) -> Block:
     """Return the layers, optimizer, loss and metrics, and the network as code and JSON."""
     shown = network.layers[:_MOST_LAYERS]
     left_out = len(network.layers) - len(shown)
-    count = sum(kind != "Input" for _, kind, *_ in network.layers)  # as of `model.layers`
+    count = sum(kind != "Input" for _, kind, *_ in network.layers)
     total = [("total", "", "", _parameters(network))]
     more = [(f"{left_out} more layers", "", "", "")] if left_out else []
     pairs: list[tuple[str, object]] = [
@@ -40,7 +40,7 @@ def network_block(network: NetworkFacts) -> Block:
     layers = table_block(
         ["Layer", "Kind", "Output", "Parameters"],
         [*shown, *more, *total],
-        caption=f"The network “{network.name}” has {count_text(count)} layers and "
+        caption=f"The network “{network.name}” has {counted(count, 'layer')} and "
         f"{_parameters(network)} parameters.",
         label="Layers",
         text_columns=(1, 2),
