@@ -51,7 +51,11 @@ def test_minibatches_are_exported_to_the_export_directory(spark, tmp_path):
     master = sharing(training_approach="export", export_directory=str(tmp_path / "export"))
     network = sw.SparkNetwork(spark, dense(), master)
     network.fit(numbered(33))
-    assert list((tmp_path / "export").rglob("*.arrow"))
+    (first,) = (tmp_path / "export").iterdir()
+    network.fit(numbered(33))  # removes the files of the earlier run
+    (second,) = (tmp_path / "export").iterdir()
+    assert first != second
+    assert list(second.rglob("*.arrow"))
     assert network.delete_temp_files()
     assert not list((tmp_path / "export").rglob("*.arrow"))
 

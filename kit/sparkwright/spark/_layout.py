@@ -151,7 +151,11 @@ class Exports:
     def write(
         self, rdd: "RDD[bytes]", *, directory: str | os.PathLike[str] | None, batch_size: int
     ) -> "RDD[str]":
-        """Export `rdd` (a Spark job) and return an RDD of the paths, partition by partition."""
+        """Export `rdd` (a Spark job) and return an RDD of the paths, partition by partition.
+
+        Exports of earlier runs of the network, which are over, are deleted.
+        """
+        self.delete()
         parent = absolute(os.fspath(directory or own_folder("export")))
         folder = join(parent, uuid.uuid4().hex[:12])
         self._folders.append(folder if directory else parent)
