@@ -119,7 +119,7 @@ def test_saved_network_continues_with_its_thresholds(spark, blobs, tmp_path):
     network.save(url)
     run = sw.SparkNetwork.load(spark, url, master).start(blobs, epochs=1)
     run.wait(60)
-    assert run.history["threshold"].iloc[0] < 100
+    assert run.history["threshold"].max() < 1e3  # each worker has sent at least one message
 
 
 @pytest.mark.thorough

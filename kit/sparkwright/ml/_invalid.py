@@ -6,9 +6,6 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, StringType
-
 from sparkwright.data.spark_columns import addressed
 from sparkwright.errors import ConfigurationError
 
@@ -33,6 +30,8 @@ def with_filled(
 
     `shapes` has the shape of an example by column, for rows whose array is null.
     """
+    from pyspark.sql import functions as F
+
     there, columns = addressed(frame, names)
     valid: list[Column] = []
     filled: dict[str, Column] = {}
@@ -56,6 +55,9 @@ def with_filled(
 
 def _is_valid(frame: "DataFrame", column: "Column") -> "tuple[Column, Column, bool]":
     """Return whether a row's values are known, its values, flat, and whether it is an array."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, StringType
+
     kind: Any = frame.select(column).schema.fields[0].dataType
     is_array = isinstance(kind, ArrayType)
     valid = column.isNotNull()
