@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,8 @@ def json_printed_by(*arguments, timeout_s=270, environment=None):
         capture_output=True,
         text=True,
         timeout=timeout_s,
-        env=environment,
+        # A copy: while a thread starts a program, tests change the environment of this process.
+        env=dict(os.environ) if environment is None else environment,
     )
     assert done.returncode == 0, done.stdout[-500:] + done.stderr[-6000:]
     return json.loads(done.stdout.strip().splitlines()[-1])
