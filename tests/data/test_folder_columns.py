@@ -49,6 +49,25 @@ def test_folders_above_the_given_one_are_no_columns(tmp_path):
     assert one.schema.used == ("x",)
 
 
+@cases(
+    "names, values",
+    (["1_0", "2"], ["1_0", "2"]),
+    (["-1", "07"], [-1, 7]),
+    (["1e1", ".5"], [10.0, 0.5]),
+    (["x", "1"], ["x", "1"]),
+    (["1" * 20, "2" * 20], [1e20 / 9, 2e20 / 9]),
+    ids=str,
+)
+def test_kind_of_folders_fits_all_names(tmp_path, names, values):
+    folder = write(tmp_path, {f"k={name}": [1.0] for name in names})
+    if isinstance(values[0], str):
+        table = READ["parquet"](folder, features="x", labels="k", classes="infer")
+        assert sorted(table.class_names["labels"]) == sorted(values)
+    else:
+        found = READ["parquet"](folder, features="k").data.features["features"][:, 0]
+        np.testing.assert_allclose(sorted(found), sorted(values))
+
+
 def test_null_folder_is_missing(tmp_path):
     folder = write(tmp_path, {"y=__HIVE_DEFAULT_PARTITION__": [1.0], "y=3": [2.0]})
     with pytest.raises(sw.DataError, match="'y'"):

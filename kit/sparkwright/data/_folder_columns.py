@@ -16,6 +16,8 @@ from ._columnar import ColumnarReader
 from ._csv_reader import CsvReader
 
 _FOLDER = re.compile(r"(?<=/)([^/=]+)=([^/]*)(?=/)")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")  # of 64 bits
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -106,10 +108,7 @@ def _folders(url: str) -> dict[str, str | None]:
 def _kind(values: Iterable[Any]) -> type:
     """Return the first of int, float and str that reads all values."""
     known = list(values)
-    for kind in (int, float):
-        try:
-            if known and [kind(value) for value in known]:
-                return kind
-        except ValueError:
-            continue
+    for kind, form in ((int, _INTEGER), (float, _NUMBER)):
+        if known and all(form.fullmatch(value) for value in known):
+            return kind
     return str

@@ -9,7 +9,6 @@ from pyspark.ml.functions import array_to_vector
 from pyspark.ml.util import MLReadable, MLWritable
 from pyspark.sql import functions
 
-from sparkwright.data.spark_columns import quoted
 from sparkwright.errors import ConfigurationError
 from sparkwright.networks.signature import input_shapes, output_types
 from sparkwright.spark import SparkNetwork
@@ -94,13 +93,13 @@ class KerasModel(Model, ColumnParams, MLReadable["KerasModel"], MLWritable):
 
     def _transform(self, dataset: "DataFrame") -> "DataFrame":
         features, how = self.features(self.model), self.getOrDefault(self.handleInvalid)
-        frame, names = dataset, columns_of(features)
+        frame, names, added = dataset, columns_of(features), [_OUTPUT]
         if how == "skip":
             frame = without_invalid(dataset, names)
         elif how == "keep":
             frame, filled = with_filled(dataset, names, self._shapes(features))
             given = dict(zip(names, filled, strict=True))
-            features = _renamed(features, given)
+            features, added = _renamed(features, given), [_OUTPUT, VALID, *filled]
         predicted = self.network(frame).predict(
             frame,
             features=features,
@@ -115,9 +114,7 @@ class KerasModel(Model, ColumnParams, MLReadable["KerasModel"], MLWritable):
                 f"output columns must be new ones. Received: a DataFrame that has {taken}. Choose "
                 "other names, or drop these columns."
             )
-        return predicted.withColumns(found).select(
-            *map(quoted, dataset.columns), *map(quoted, found)
-        )
+        return predicted.withColumns(found).drop(*added)
 
     def _shapes(self, features: Any) -> dict[str, tuple[int | None, ...]]:
         """Return the shape of an example by column, of columns that are inputs."""
